@@ -95,7 +95,7 @@ def read_facts(folder: Path) -> JsonObject:
 
 
 def cache_folder(*parts: str) -> Path:
-    """A folder of the cache, created if it does not exist, which only this user can read."""
+    """A folder of the cache; if it does not exist, it is created for this user only."""
     folder = root().joinpath(*parts)
     try:
         for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):

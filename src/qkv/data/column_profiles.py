@@ -11,7 +11,7 @@ from qkv.data.formats.delimited import is_number
 from qkv.data.formats.tabular import Table
 
 MAX_CLASSES_SHARE = 0.2
-"""A column with more distinct values than this share of the rows is a label only if its name says so."""
+"""A column with more distinct values than this share of the rows is a label only if it has a usual name of labels."""
 _MAX_CLASS_LENGTH = 40
 _MIN_DISTINCT_IDS = 0.95
 _CODE = re.compile(

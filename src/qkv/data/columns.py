@@ -67,7 +67,7 @@ def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> As
 
 
 def lacks_label(table: Table, label: str, may_lack: bool, findings: Findings) -> bool:
-    """Whether a table that may lack labels, such as the test file of a folder, has none; then a note says so."""
+    """Whether a table that may lack labels, such as the test file of a folder, has none, which is noted."""
     lacks = may_lack and label not in table.columns
     if lacks:
         findings.add_note(Caution(f"{table.where}: has no column {label!r} and is not used."))
@@ -119,7 +119,7 @@ def guess_columns(table: Table, config: ExamplesConfig) -> TextColumns:
 
 
 def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
-    """The column of the text, and that of the second text where there are pairs."""
+    """The column of the text, and of pairs that of the second text."""
     options = {"text": config.text, "text2": config.text2, "id": config.id}
     given = {role: given_column(table, option, role) for role, option in options.items()}
     given["label"] = given_label(table, config.label)[0]

@@ -26,7 +26,7 @@ from qkv.ranges import ExampleTask
 from qkv.visible import visible
 
 LABEL_BREAK = "\x1f"
-"""Joins the labels of one example in `RawLabels` where the file has a list of them."""
+"""Joins the labels of one example in `RawLabels` if the file has a list of them."""
 SEPARATORS = ("|", ";", ",")
 """Characters that may separate several labels in one cell."""
 MANY_CLASSES = 20

@@ -96,7 +96,7 @@ def holds_numbers(table: Table, config: ExamplesConfig) -> bool:
         return False
     try:
         label = _label_column(table, config)
-    except DataError:  # reported where the table is read
+    except DataError:  # reported when the table is read
         label = ""
     profiles = _profiles(table)
     if config.label is None and any(profile.name == label and profile.kind == "text" for profile in profiles):

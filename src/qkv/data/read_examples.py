@@ -69,7 +69,7 @@ def read_examples(
     purpose: Purpose = "train",
     previews: FilePreviews | None = None,
 ) -> Labelled:
-    """Read the examples, choose the task, and split them. Only training holds out a part, and needs two classes.
+    """Read, choose the task, and split examples. Only training holds out a part; evaluation data may be of one class.
 
     `previews` are those of files that have been opened before.
     """

@@ -172,14 +172,14 @@ def _choose_whole_documents(keys: Keys, distinct_keys: Keys, sizes: Sizes, fract
 
 
 class DocumentSplit(NamedTuple):
-    """Which documents are held out whole, and where others are cut."""
+    """Which documents are held out whole, and where others are divided."""
 
     valid: Mask
     """The documents that are held out."""
     cut: Mask
     """The documents of which the end is held out: the only one, or the longest with its copies."""
     cut_at: int
-    """The character at which they are cut."""
+    """The character at which they are divided."""
 
     def split(self, pieces: Iterable[DocumentPiece]) -> Iterator[SplitText]:
         number = 0

@@ -54,7 +54,7 @@ class CorpusFiles:
         progress: Progress = no_progress,
         writes: bool = False,
     ) -> CorpusFiles:
-        """Find the files. `piped`: a copy of standard input; `whole`: no validation; `writes`: output has documents."""
+        """Find files. `piped`: a copy of standard input; `whole`: no validation; `writes`: documents are written."""
         findings = Findings()
         if piped is not None:
             files: Sequence[Source | Builtin] = [Source(piped, name="standard input")]

@@ -3,9 +3,9 @@
     lm_eval.simple_evaluate(QkvLM("runs/book"), tasks=["lambada_openai"])
     python -m qkv.library.lm_eval_adapter --model qkv --model_args model=runs/book --tasks lambada_openai
 
-Texts are cut into tokens and windows as the harness does it for Hugging Face's models, so that numbers can be compared:
-blanks at the end of a context belong to what follows, and of a long text each token is predicted once, the last window
-from a full context. Before a text stands what stood before texts in training, or the separator of documents.
+Texts are split into tokens and windows as in the harness's Hugging Face class, so that scores can be compared: blanks
+at the end of a context belong to the continuation, and each token of a long text is predicted once, those of the last
+window with a full context. A text begins with the special tokens used in training, or else the document separator.
 """
 
 from __future__ import annotations

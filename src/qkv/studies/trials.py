@@ -23,7 +23,7 @@ from qkv.errors import InputError, StorageError
 from qkv.storage import storage_errors
 
 UNPRUNED_TRIALS = 5  # the first trials, which are never pruned
-UNPRUNED_REPORTS = 2  # the first reports of a trial, after which it is never pruned
+UNPRUNED_REPORTS = 2  # the first reports of a trial, at which it is never pruned
 OWNER, RETRY_OF, REASON, RECIPE, SUBJECT = "owner", "again", "reason", "recipe", "asked"  # user attributes of the store
 FINISHED_STATES = (TrialState.COMPLETE, TrialState.PRUNED)
 

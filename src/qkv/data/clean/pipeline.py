@@ -84,7 +84,7 @@ class FilterChain:
         return sum(index.remembered_bytes for index in (self.copies, self.near_copies) if index is not None)
 
     def decide(self, documents: Sequence[Document]) -> list[Reason | None]:
-        """Return for each document why it is dropped, or None where it is kept."""
+        """Return for each document why it is dropped, or None if it is kept."""
         batch, hashes = self._measure(documents)
         decisions = _BatchDecisions(documents, self.counts)
         for rule in self.filters:

@@ -20,7 +20,7 @@ _OTHER_PAGES = (
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 )
 _LATIN_PAGES = ("cp1252", "iso8859_15", "cp1250", "iso8859_2", "cp1254", "cp1257", "mac_roman", "cp850", "cp437")
-"""The likeliest first: where two read a text equally well, the first is taken."""
+"""The likeliest first: if two fit a text equally well, the first is chosen."""
 MULTIBYTE = frozenset({"cp932", "euc_jp", "gb18030", "big5", "cp949"})
 _NAMED_ENCODING = re.compile(r"iso8859-\d+|cp\d+|koi8-[rut]|mac-\w+|gb\w+|big5\w*|euc_\w+|shift_jis\w*|tis-620")
 _USUAL_NAMES = {

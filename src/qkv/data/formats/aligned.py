@@ -64,7 +64,7 @@ class ParsedFileName(NamedTuple):
 
 
 def parse_file_name(name: str) -> ParsedFileName | None:
-    """Find the language in a file's name; None where the name has none."""
+    """Find the language in a file's name; None if it has none."""
     uncompressed = _COMPRESSION_SUFFIX.sub("", name)
     bare = _TEXT_SUFFIX.sub("", uncompressed)
     for pattern in (_LANGUAGE_WITH_REGION, _LANGUAGE_AT_END, _ROLE_AT_START):

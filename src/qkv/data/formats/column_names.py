@@ -77,7 +77,7 @@ PROMPT_PAIRS = [
     ("article", "summary"),
     ("article", "highlights"),
 ]
-"""A text and the text that is to be written for it. They are read as source and target if nothing else is a label."""
+"""A text and its answer. They are read as source and target if no other column is a label."""
 NESTED_TRANSLATION = "translation"
 """The column whose cells are objects such as {"en": ..., "de": ...}, as in data sets of the Hugging Face hub."""
 WRAPPERS = frozenset(_WRAPPERS.split())

@@ -166,7 +166,7 @@ def _read_chunks(source: Source, previews: ref[FilePreviews]) -> Iterator[bytes]
     """The bytes of a file. A weak reference avoids a cycle, which would keep the file open until it is collected."""
     try:
         yield from read_bytes(source)
-    except DataError:  # forget the failed iterator, so that the next reader gets the error too, not a file cut short
+    except DataError:  # forget the failed iterator, so that the next reader gets the error too, not a truncated file
         if (strong := previews()) is not None:
             strong._chunks.pop(source, None)
         raise

@@ -42,7 +42,7 @@ Row = tuple[int, Sequence[object]]
 class Table:
     source: Source
     columns: list[str]
-    """Their names; "1", "2", ... where the file names none."""
+    """Their names; "1", "2", ... if the file has no header."""
     sample: list[Row]
     """The first rows."""
     rows: Iterator[Row]
@@ -219,7 +219,7 @@ def _require_distinct_names(where: str, names: Sequence[str]) -> None:
 
 
 def _open_json_table(source: Source, texts: Iterable[str], bad_rows: BadRows) -> Table:
-    """Open a list of objects, or a file with one object a line; the keys of the sample are the columns."""
+    """Open a list of objects, or a file with one object per line; the keys of the sample are the columns."""
     reader = JsonReader(texts, source.display_name)
     if not reader.peek():
         raise _empty_table_error(source)
