@@ -131,7 +131,7 @@ def _labels() -> Iterator[Case]:
     files: dict[str, Content] = {"train.csv": GOOD, "dev.csv": dev}
     yield Case("unseen", files, True, "dev.csv:6: the label 'maybe'", {"files": ["train.csv"], "valid": ["dev.csv"]})
     hidden: dict[str, Content] = {"train.csv": GOOD, "dev.csv": csv([(text + "!", -1) for text, _ in FILMS])}
-    yield Case("hidden", hidden, True, "labels are not published", {"files": ["train.csv"], "valid": ["dev.csv"]})
+    yield Case("hidden", hidden, True, "unpublished labels", {"files": ["train.csv"], "valid": ["dev.csv"]})
 
 
 def _columns() -> Iterator[Case]:
@@ -331,7 +331,7 @@ def _odd_but_read() -> Iterator[Case]:
     )
     yield odd("copies.csv", GOOD + GOOD.partition(b"\n")[2], "copies of others")
     yield odd("conflicts.csv", csv([*FILMS, *((text, 1 - label) for text, label in FILMS)]), "more than one label")
-    yield odd("stars.csv", csv([(text, n % 5 + 1) for n, (text, _) in enumerate(FILMS)]), "5 whole numbers are taken")
+    yield odd("stars.csv", csv([(text, n % 5 + 1) for n, (text, _) in enumerate(FILMS)]), "5 whole numbers are read")
     genres = ["drama", "comedy", "drama|comedy", "war|drama"]
     yield odd(
         "genres.csv", csv([(t, genres[n % 4]) for n, (t, _) in enumerate(FILMS)], "text,genres"), "several labels"

@@ -71,7 +71,7 @@ def _counts() -> Iterator[Case]:
     yield two("empty", b"", b"", "train.en: is empty")
     yield two("empty-target", SOURCE, b"", "200 lines here, 0 in")
     yield two("only-bom", b"\xef\xbb\xbf", b"\xef\xbb\xbf", "is empty")
-    yield two("newlines", b"\n" * 50, b"\n" * 50, "nothing but blank lines")
+    yield two("newlines", b"\n" * 50, b"\n" * 50, "only blank lines")
     yield two("spaces", b"  \n" * 50, b"\t\n" * 50, "nothing but blank lines")
     some = [line if n % 4 else "" for n, line in enumerate(GERMAN)]
     yield two("empty-targets", SOURCE, text(some), "train.en:1: 50 of 200 pairs cannot be used")

@@ -56,7 +56,7 @@ def test_names_that_cannot_be_read_are_refused(given: str, mention: str) -> None
 
 
 def test_names_of_labels_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"captions.csv:2: --labels names 2; the labels are 0, 1. Name labels of"):
+    with pytest.raises(DataError, match=r"captions.csv:2: --labels names 2; the labels are 0, 1. Use labels that"):
         read(tmp_path, ["0", "1"], labels=("2=pos",))
 
 

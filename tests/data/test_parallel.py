@@ -432,7 +432,7 @@ def test_tags_stand_before_the_source(kind: str, tmp_path: Path) -> None:
     assert own.decode(rows.sources.row(0).tolist()) == own.decode(own.encode(RIVER[0][0]))
     with pytest.raises(ConfigError, match="no tag <2de>"):
         encode_pairs(plain, found.train, tagged=found.tagged)
-    with pytest.raises(ConfigError, match="not among those with a tag"):
+    with pytest.raises(ConfigError, match="not among those with tags"):
         encode_pairs(own, found.train, tagged=("de",))
 
 
