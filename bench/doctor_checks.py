@@ -879,7 +879,7 @@ def comparison_is_wrong(
             else "the verdict is not that of the interval"
         )
     if found := re.fullmatch(
-        r"Still learning when the time was over, so not to be judged by this table: (.+)\. Their loss on rows that were new to them fell .*",
+        r"Still learning when the time was over, so this table does not judge them: (.+)\. Their loss on rows that were new to them fell .*",
         sentence,
     ):
         learning = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PRINTERS = {"cli/output.py", "cli/app.py", "cli/streams.py", "library/board.py"}
+PRINTERS = {"cli/output.py", "cli/app.py", "cli/streams.py", "library/progress_display.py"}
 STREAMS = {"sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}
 
 

@@ -132,7 +132,7 @@ def test_texts_for_images_and_images_for_texts(
         ([image_model, str(empty)], "no images in this folder"),
         ([image_model, "--file", images[0]], "the name of an image on each line"),
         ([image_model, images[0], "--text", "review"], "this model reads images"),
-        ([model, images[0]], "is an image, and this model reads no images"),
+        ([model, images[0]], "is an image, and this model does not read images"),
     ):
         assert run(["classify", *words], False) == 2, words
         assert message in capsys.readouterr().err

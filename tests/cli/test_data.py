@@ -136,7 +136,7 @@ def test_check_goes_on_after_a_bad_file(capsys: pytest.CaptureFixture[str], book
     assert run(["data", "check", str(bad), "--encoding", "utf-8"], False) == 2
     said = capsys.readouterr().err
     assert said.count("the byte e9") == 20
-    assert "and 10 problems more" in said
+    assert "and 10 more problems" in said
 
 
 def test_check_with_several_validation_texts(capsys: pytest.CaptureFixture[str], book: str, tmp_path: Path) -> None:

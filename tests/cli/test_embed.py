@@ -103,7 +103,7 @@ def test_standard_input(model: str, monkeypatch: pytest.MonkeyPatch, capsys: pyt
 def test_what_was_done_is_said(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["embed", model, "the river " * 20, "zyzzyva"], False) == 0
     said = capsys.readouterr().err
-    assert "1 of 2 texts are longer than the context of 16 tokens; cut there" in said
+    assert "1 of 2 texts are longer than the context of 16 tokens; truncated" in said
     assert "1 tokens of the texts are not in the vocabulary" in said
 
 

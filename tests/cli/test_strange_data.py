@@ -96,7 +96,7 @@ def test_one_name_twice_in_a_zip_is_reported(tmp_path: Path, capsys: Any) -> Non
         with pytest.warns(UserWarning, match="Duplicate"):
             archive.writestr("a.txt", "The second text.")
     assert run(["data", "describe", str(path)], debug=False) == 0
-    assert "1 name is there more than once, the first a.txt" in capsys.readouterr().err
+    assert "1 name is repeated, the first a.txt" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", ["file", "folder", "parent"])

@@ -117,7 +117,7 @@ def test_what_is_no_pair_or_no_translator(
     assert "gives no vectors of texts" in refused(capsys, "embed", other, "one two")
     assert "gives no vectors of texts" in refused(capsys, "embed", other, "one two", "two", "--word", "two")
     for data in ([str(films)], tested, [book]):
-        assert "a translator, which cannot go on learning" in refused(capsys, "finetune", other, *data)
+        assert "a translator, which cannot be trained further" in refused(capsys, "finetune", other, *data)
     zeros = tmp_path / "zeros.txt"
     zeros.write_bytes(b"eins\n" + bytes(20))
     assert "one per line." in refused(capsys, "translate", other, "--file", str(zeros))
@@ -238,7 +238,7 @@ def test_short_files_of_unequal_length_are_refused_as_pairs(tmp_path: Path, caps
         Path(second).write_text("".join(lines[:left]), encoding="utf-8")
         said = refused(capsys, "train", first, second, "--steps", "2", "--run", str(tmp_path / "run"))
         assert f"30 lines here, {left} in" in said
-        assert "expected one translation a line" in said
+        assert "expected one translation per line" in said
 
 
 def test_what_the_training_computed_stands_beside_its_scores(

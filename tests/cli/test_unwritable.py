@@ -41,4 +41,4 @@ def test_tensorboard_files(
         full.close()
     said = capsys.readouterr().err
     reason = "No space left on device" if late else "File exists"
-    assert said == f"note: {tmp_path / 'tensorboard'}: {reason}; the run goes on without TensorBoard files\n"
+    assert said == f"note: {tmp_path / 'tensorboard'}: {reason}; the run continues without TensorBoard files\n"

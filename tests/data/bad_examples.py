@@ -131,7 +131,7 @@ def _labels() -> Iterator[Case]:
     files: dict[str, Content] = {"train.csv": GOOD, "dev.csv": dev}
     yield Case("unseen", files, True, "dev.csv:6: the label 'maybe'", {"files": ["train.csv"], "valid": ["dev.csv"]})
     hidden: dict[str, Content] = {"train.csv": GOOD, "dev.csv": csv([(text + "!", -1) for text, _ in FILMS])}
-    yield Case("hidden", hidden, True, "labels are not published", {"files": ["train.csv"], "valid": ["dev.csv"]})
+    yield Case("hidden", hidden, True, "unpublished labels", {"files": ["train.csv"], "valid": ["dev.csv"]})
 
 
 def _columns() -> Iterator[Case]:
@@ -237,7 +237,7 @@ def _tagged() -> Iterator[Case]:
     yield bad("ragged.conll", conll() + b"Anna\tO\tX\n\n" * 30, "expected 2 columns, found 3")
     yield bad("no-word.conll", conll() + b"\tO\n\n" * 30, "without a word")
     yield bad("only-outside.conll", conll(sentence="all\tO\nvisits\tO\n\n"), "only one class")
-    yield bad("one-sentence.conll", b"Anna\tB-person\nsleeps\tO\n", "too little")
+    yield bad("one-sentence.conll", b"Anna\tB-person\nsleeps\tO\n", "not enough")
     yield bad("endless.conll", b"word\tO\n" * 20_010, "more than 20,000 words")
     yield bad("wrong-column.conll", conll(), "no column 'upos'", label="upos")
     yield bad("nine.conllu", universal(9), "expected 10 columns, found 9")
@@ -260,7 +260,7 @@ def _pictures() -> Iterator[Case]:
     yield Case("idx-alone", {names[0]: pixels}, True, "without labels", {"files": [names[0]]})
     yield Case("idx-labels-only", {names[1]: labels}, True, "labels without images", {"files": [names[1]]})
     huge = idx((2**31, 2**31, 2**31), b"abc")
-    yield Case("idx-huge", files(huge, labels), True, "header promises", {"files": [names[0]]})
+    yield Case("idx-huge", files(huge, labels), True, "header announces", {"files": [names[0]]})
     yield Case("idx-flat", files(labels, labels), True, "1 dimensions", {"files": [names[0]]})
     yield Case("idx-one-class", files(pixels, idx((20,), bytes(20))), True, "only one class", {"files": [names[0]]})
     yield bad("objects.npz", npz(images=PIXELS, labels=np.array([{}] * 20, dtype=object)), "Python objects")
@@ -310,7 +310,7 @@ def _odd_but_read() -> Iterator[Case]:
     yield odd("long-line.csv", GOOD + b"a film " * 1_500_000 + b",1\n", "20 of 201 examples")
     forms = ("caf\u00e9", "cafe\u0301", "tea")
     yield odd(
-        "forms.csv", csv([(text, forms[n % 3]) for n, (text, _) in enumerate(FILMS)]), "are spelled otherwise, such as"
+        "forms.csv", csv([(text, forms[n % 3]) for n, (text, _) in enumerate(FILMS)]), "spelled differently, such as"
     )
     once, again = ([(f"{word} {n} is good", n % 2) for n in range(100)] for word in forms[:2])
     yield odd("forms-of-texts.csv", csv([*once, *again]), "copies of others")
@@ -331,7 +331,7 @@ def _odd_but_read() -> Iterator[Case]:
     )
     yield odd("copies.csv", GOOD + GOOD.partition(b"\n")[2], "copies of others")
     yield odd("conflicts.csv", csv([*FILMS, *((text, 1 - label) for text, label in FILMS)]), "more than one label")
-    yield odd("stars.csv", csv([(text, n % 5 + 1) for n, (text, _) in enumerate(FILMS)]), "5 whole numbers are taken")
+    yield odd("stars.csv", csv([(text, n % 5 + 1) for n, (text, _) in enumerate(FILMS)]), "5 whole numbers are read")
     genres = ["drama", "comedy", "drama|comedy", "war|drama"]
     yield odd(
         "genres.csv", csv([(t, genres[n % 4]) for n, (t, _) in enumerate(FILMS)], "text,genres"), "several labels"

@@ -71,7 +71,7 @@ def _counts() -> Iterator[Case]:
     yield two("empty", b"", b"", "train.en: is empty")
     yield two("empty-target", SOURCE, b"", "200 lines here, 0 in")
     yield two("only-bom", b"\xef\xbb\xbf", b"\xef\xbb\xbf", "is empty")
-    yield two("newlines", b"\n" * 50, b"\n" * 50, "nothing but blank lines")
+    yield two("newlines", b"\n" * 50, b"\n" * 50, "only blank lines")
     yield two("spaces", b"  \n" * 50, b"\t\n" * 50, "nothing but blank lines")
     some = [line if n % 4 else "" for n, line in enumerate(GERMAN)]
     yield two("empty-targets", SOURCE, text(some), "train.en:1: 50 of 200 pairs cannot be used")
@@ -79,7 +79,7 @@ def _counts() -> Iterator[Case]:
               "a target without a source")  # fmt: skip
     yield two("shifted", text(["no" if n % 2 else "long " * 40 for n in range(COUNT)]),
               text(["long " * 40 if n % 2 else "no" for n in range(COUNT)]), "more than 9 times as long")  # fmt: skip
-    yield two("one-pair", b"a dog\n", b"ein Hund\n", "one pair is too little")
+    yield two("one-pair", b"a dog\n", b"ein Hund\n", "one pair is not enough")
     yield two("one-source", b"a dog\n" * 90, text(GERMAN[:90]), "every source is the same")
 
 
@@ -95,8 +95,8 @@ def _bytes() -> Iterator[Case]:
     files = {"train.en.gz": packed, "train.de.gz": TARGET}
     yield Case("plain-gzip", files, True, "does not hold gzip", {"files": ["train.en.gz", "train.de.gz"]})
     files = {"train.en": SOURCE, "train.de.zip": b"no zip at all"}
-    yield Case("no-zip", files, True, "is no zip", {"files": ["train.en", "train.de.zip"]})
-    yield one("empty.zip", zipped({}), "nothing is in this zip")
+    yield Case("no-zip", files, True, "is not a zip", {"files": ["train.en", "train.de.zip"]})
+    yield one("empty.zip", zipped({}), "this zip is empty")
 
 
 def _names() -> Iterator[Case]:
@@ -197,7 +197,7 @@ def _odd_but_read() -> Iterator[Case]:
     yield two("no-last-line-end", SOURCE[:-1], TARGET, "task: translation (en to de)", False)
     train: dict[str, Content] = {"train.en": SOURCE, "train.de": TARGET}
     leak: dict[str, Content] = {**train, "val.en": text(ENGLISH[:20]), "val.de": text(GERMAN[:19]) + b"anders\n"}
-    yield Case("leak", leak, False, "leak: 20 of 20 valid sources (100.0%) also stand in training; 19 of them",
+    yield Case("leak", leak, False, "leak: 20 of 20 valid sources (100.0%) are also in the training set; 19 of them",
                {"files": ["train.en", "train.de"]})  # fmt: skip
     yield one("one-broken.jsonl", jsonl(OBJECTS) + b"{broken\n", "1 of 201 rows left out", False)
     yield one("semicolons.csv", tsv(ENGLISH, GERMAN, header="source;target", mark=";"), "semicolons", False)

@@ -133,7 +133,7 @@ def test_an_archive_that_is_unpacked_beside_is_read_once(tmp_path: Path) -> None
         (tmp_path / name).write_bytes(content)
     findings = Findings()
     assert documents(tmp_path, findings) == ["the first text\n", "the second text\n"]
-    assert findings.skipped["archives that are unpacked beside"] == 1
+    assert findings.skipped["archives that are also unpacked"] == 1
 
 
 def test_archives_in_a_folder_stand_for_folders(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_two_processes_do_not_share_an_unfinished_copy(server: str) -> None:
     file = entry(server)
     with (
         catalog.download_lock(catalog.download_path(file)),
-        pytest.raises(InputError, match="another process is fetching"),
+        pytest.raises(InputError, match="another process is downloading"),
     ):
         file.obtain()
     assert not Server.asked
@@ -102,7 +102,7 @@ def test_a_broken_download_goes_on(server: str, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(Server, "breaks", True)
     monkeypatch.setattr(Server, "ranges", ranges)
     file = entry(server)
-    with pytest.raises(InputError, match="broke off"):
+    with pytest.raises(InputError, match="interrupted"):
         file.obtain()
     assert file.obtain().read_bytes() == CONTENT
     assert Server.asked == [None, f"bytes={len(CONTENT) // 2}-"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from data.rubbish import changed, good, planted
 from data_at_hand import real
 from qkv.data.clean import measures, pipeline
-from qkv.data.clean.filters import FILTERS, LONGEST, Limits, Skippable
+from qkv.data.clean.filters import FILTERS, MAX_CHARACTERS, Limits, Skippable
 from qkv.data.clean.pipeline import CleaningReport, Document, FilterChain, clean
 from qkv.data.corpus import CorpusConfig
 from qkv.data.findings import Findings
@@ -148,7 +148,7 @@ def test_every_filter_has_a_limit_and_can_be_left_out() -> None:
     [
         ({"min_words": -1}, "--min-words -1"),
         ({"max_broken": float("nan")}, "--max-broken nan"),
-        ({"max_characters": LONGEST + 1}, "10,000,000"),
+        ({"max_characters": MAX_CHARACTERS + 1}, "10,000,000"),
         ({"similarity": 0.2}, "0.7 to 1"),
         ({"similarity": 1.5}, "--skip near-copy"),
     ],
@@ -205,7 +205,7 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     texts = [text for each in good() for text in (each, changed(each, chance, 1), each.upper())]
     source = rows(tmp_path / "crawl.jsonl", texts)
     whole = cleaned(source, tmp_path / "whole.jsonl")
-    monkeypatch.setattr(pipeline, "MAX_DOCUMENTS", 25)
+    monkeypatch.setattr(pipeline, "BATCH_DOCUMENTS", 25)
     assert cleaned(source, tmp_path / "small.jsonl").filters == whole.filters
     assert (tmp_path / "small.jsonl").read_bytes() == (tmp_path / "whole.jsonl").read_bytes()
 

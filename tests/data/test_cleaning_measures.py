@@ -19,13 +19,13 @@ from qkv.data.clean.deduplicate import (
     KeyRows,
     NearDuplicates,
     RowIndex,
-    first_of_documents,
-    first_shingles,
+    document_min_hashes,
+    min_hashes,
     signatures,
 )
 from qkv.data.clean.deduplicate import similarity as estimate
 from qkv.data.clean.filters import compressed_share, line_shares, markup_share
-from qkv.data.clean.measures import GRAMS, UNSPACED, flags, measure, measured, total
+from qkv.data.clean.measures import NGRAM_SIZES, UNSPACED, document_totals, flags, measure, measure_documents
 from qkv.data.identity import fmix64
 
 texts = st.lists(st.text(st.sampled_from("ab Z9\n.,#…字ก้é😀'-\u200b\ufffd"), max_size=40), min_size=1, max_size=6)
@@ -59,7 +59,7 @@ def test_counts_are_those_of_each_text(found: list[str]) -> None:
         spaced = [word for word in wanted if word[0] not in "字ก้"]
         assert counts.spaced_words[number] == len(spaced)
         assert counts.spaced_characters[number] == sum(map(len, spaced))
-        for column, size in enumerate(GRAMS):
+        for column, size in enumerate(NGRAM_SIZES):
             runs = Counter(tuple(wanted[start : start + size]) for start in range(len(wanted) - size + 1))
             assert counts.top_grams[number, column] == size * max(runs.values(), default=0)
     assert len(set(names.values())) == len(names)
@@ -69,16 +69,16 @@ def test_counts_are_those_of_each_text(found: list[str]) -> None:
 def test_parts_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ["\n\n".join(good()), "short", " ".join(good()[:9])]
     counts, words = measure(whole)
-    first = first_shingles(words, 3)
+    first = min_hashes(words, 3)
     monkeypatch.setattr(measures, "PART", 3000)
-    groups = list(measured(whole))
+    groups = list(measure_documents(whole))
     owner = np.concatenate([group[2] for group in groups])
     assert len(owner) > 20
-    added = total([group[0] for group in groups], owner)
+    added = document_totals([group[0] for group in groups], owner)
     for name in ("visible", "letters", "pairs", "consonant_pairs", "words", "spaced_characters"):
         assert getattr(added, name).tolist() == getattr(counts, name).tolist()
-    firsts = np.concatenate([first_shingles(words, len(owner)) for _, words, owner in groups])
-    near = estimate(signatures(first_of_documents(firsts, owner)), signatures(first))
+    firsts = np.concatenate([min_hashes(words, len(owner)) for _, words, owner in groups])
+    near = estimate(signatures(document_min_hashes(firsts, owner)), signatures(first))
     assert (near > 0.95).all()  # shingles across a cut are lost
 
 
@@ -97,7 +97,7 @@ def test_the_estimate_is_right() -> None:
         other = [chance.choice(vocabulary) if chance.random() < share else word for word in one]
         pairs += [" ".join(one), " ".join(other)]
         truth.append(len(shingles(one) & shingles(other)) / len(shingles(one) | shingles(other)))
-    bands = signatures(np.concatenate([first_shingles(words, len(owner)) for _, words, owner in measured(pairs)]))
+    bands = signatures(np.concatenate([min_hashes(words, len(owner)) for _, words, owner in measure_documents(pairs)]))
     assert bands.shape == (1200, BANDS)
     similarity = np.array(truth)
     errors = estimate(bands[0::2], bands[1::2]) - similarity
@@ -127,7 +127,7 @@ def test_similar_documents_are_found_and_others_are_not() -> None:
             others.append(" ".join(f"x{next(numbers)}" if place in places else w for place, w in enumerate(common)))
         near = NearDuplicates(0.8)
         for batch in (ones, others):
-            groups = [first_shingles(words, len(owner)) for _, words, owner in measured(batch)]
+            groups = [min_hashes(words, len(owner)) for _, words, owner in measure_documents(batch)]
             similar = near.find(np.concatenate(groups))
         found[share] = (similar >= 0.8).sum()
     assert found[0.9] >= 148
@@ -137,7 +137,7 @@ def test_similar_documents_are_found_and_others_are_not() -> None:
 def test_documents_without_words_resemble_nothing() -> None:
     _, words = measure(["...", "!!!", "a word", "A, word!"])
     near = NearDuplicates(0.8)
-    first = first_shingles(words, 4)
+    first = min_hashes(words, 4)
     assert near.find(first).tolist() == [0, 0, 0, 1]
     assert near.find(first).tolist() == [0, 0, 1, 1]
     assert near.known.count == 1
@@ -155,7 +155,7 @@ def test_an_index_is_a_dictionary(batches: list[list[int]], spread: int) -> None
         index.add(numbers)
         for number, key in zip(numbers.tolist(), keys[:, 1].tolist(), strict=True):
             wanted.setdefault(key, number)
-    assert index.taken == len(wanted)
+    assert index.used == len(wanted)
 
 
 def test_an_index_grows() -> None:

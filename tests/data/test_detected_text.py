@@ -91,7 +91,7 @@ def test_short_lines_of_two_byte_encodings_are_not_taken_for_utf_8() -> None:
 
 def test_what_is_read_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detected_text, "WINDOW_SIZE", 3000)
-    monkeypatch.setattr(detected_text, "LONGEST_LINE", 500)
+    monkeypatch.setattr(detected_text, "MAX_LINE", 500)
     parts = [
         *(b"plain line\n" * 20, b"\xff\x81\n", b"nul \0 here\n", b"\r\nwin\r\n", b"mac\rmac\r"),
         *(GERMAN.encode() * 3, GERMAN.encode("cp1252") * 3, ("é x" * 700 + "\n").encode()),

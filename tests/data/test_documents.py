@@ -269,13 +269,13 @@ def test_each_document_is_extracted_once_and_training_resumes_on_the_same_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = folder_of(tmp_path / "papers")
-    extracted, answers = [], extract._answers
+    extracted, answers = [], extract._extracted_text
 
     def counted(process: object, source: Source, *more: object) -> Iterator[bytes]:
         extracted.append(source.file_name)
         return answers(process, source, *more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(extract, "_answers", counted)
+    monkeypatch.setattr(extract, "_extracted_text", counted)
     corpus = CorpusConfig(files=(str(folder),))
     prepared = prepare(corpus, TokenizerConfig())
     assert sorted(extracted) == sorted(path.name for path in folder.iterdir())

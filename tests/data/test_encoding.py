@@ -27,7 +27,7 @@ def test_rows_are_what_the_model_expects(kind: str) -> None:
         expected = [*own.opening, *own.encode(text), *own.closing] or [own.separator]
         assert rows.row(number).tolist() == expected
     assert rows.lengths.tolist() == [len(rows.row(number)) for number in range(len(TEXTS))]
-    assert (rows.seconds, rows.places, rows.words, rows.cut) == (None, None, None, 0)
+    assert (rows.second_starts, rows.word_starts, rows.words, rows.cut) == (None, None, None, 0)
 
 
 def test_a_pair_has_its_second_text_behind() -> None:
@@ -35,8 +35,8 @@ def test_a_pair_has_its_second_text_behind() -> None:
     rows = encode_texts(own, [("The river", "the stone"), ("Stay", "")], 64, pairs=True)
     assert rows.row(0).tolist() == [2, *own.encode("The river"), 3, *own.encode("the stone"), 3]
     assert rows.row(1).tolist() == [2, *own.encode("Stay"), 3, 3]
-    assert rows.seconds is not None
-    assert rows.seconds.tolist() == [2 + len(own.encode("The river")), 2 + len(own.encode("Stay"))]
+    assert rows.second_starts is not None
+    assert rows.second_starts.tolist() == [2 + len(own.encode("The river")), 2 + len(own.encode("Stay"))]
     plain = tokenizer("bpe")
     rows = encode_texts(plain, [("The river", "the stone")], 64, pairs=True)
     assert rows.row(0).tolist() == [*plain.encode("The river"), plain.separator, *plain.encode("the stone")]
@@ -61,8 +61,8 @@ def test_a_long_text_loses_its_end_but_not_what_closes_it() -> None:
     own = tokenizer("wordpiece")
     rows = encode_texts(own, words([TEXTS[3]]), 6, pairs=False)
     assert rows.row(0).tolist() == [2, *own.encode(TEXTS[3])[:4], 3]
-    assert rows.notes("texts", 6) == ["one of the texts is longer than the context of 6 tokens; cut there."]
-    with pytest.raises(InputError, match="a context of 2 has no room for a text: 2 tokens go around it"):
+    assert rows.notes("texts", 6) == ["one of the texts is longer than the context of 6 tokens; truncated."]
+    with pytest.raises(InputError, match="a context of 2 has no room for a text: special tokens take 2"):
         encode_texts(own, words(TEXTS), 2, pairs=False)
     with pytest.raises(InputError, match="no room"):
         encode_texts(own, [("a", "b")], 4, pairs=True)
@@ -81,10 +81,10 @@ def test_words_are_judged_at_their_first_piece(kind: str) -> None:
     rows = encode_words(own, sentences, 64)
     lead = " " if kind == "bpe" else ""
     assert rows.words is not None
-    assert rows.places is not None
+    assert rows.word_starts is not None
     assert rows.words.tolist() == [0, 4, 5, 5]
     for number, sentence in enumerate(sentences):
-        places = rows.places[rows.words[number] : rows.words[number + 1]]
+        places = rows.word_starts[rows.words[number] : rows.words[number + 1]]
         for word, place in zip(sentence, places, strict=True):
             pieces = own.encode(lead + word)
             assert rows.row(number)[place : place + len(pieces)].tolist() == pieces
@@ -96,14 +96,16 @@ def test_a_long_sentence_is_read_in_parts() -> None:
     rows = encode_words(own, [["Stay"], sentence, ["Stay"]], 8)
     whole = encode_words(own, [["Stay"], sentence, ["Stay"]], 64)
     assert rows.words is not None
-    assert rows.places is not None
+    assert rows.word_starts is not None
     assert len(rows) > 3
     assert rows.lengths.max() <= 8
-    assert rows.words[-1] == len(sentence) + 2 == len(rows.places)
-    firsts = [int(rows.row(r)[p]) for r in range(len(rows)) for p in rows.places[rows.words[r] : rows.words[r + 1]]]
+    assert rows.words[-1] == len(sentence) + 2 == len(rows.word_starts)
+    starts, words = rows.word_starts, rows.words
+    firsts = [int(rows.row(r)[p]) for r in range(len(rows)) for p in starts[words[r] : words[r + 1]]]
     assert whole.words is not None
-    assert whole.places is not None
-    assert firsts == [int(whole.row(r)[p]) for r in range(3) for p in whole.places[whole.words[r] : whole.words[r + 1]]]
+    assert whole.word_starts is not None
+    starts, words = whole.word_starts, whole.words
+    assert firsts == [int(whole.row(r)[p]) for r in range(3) for p in starts[words[r] : words[r + 1]]]
     assert rows.notes("sentences", 8) == ["one of the sentences is longer than the context of 8 tokens; read in parts."]
     for number in range(len(rows)):
         assert (rows.row(number)[0], rows.row(number)[-1]) == (2, 3)
@@ -111,8 +113,8 @@ def test_a_long_sentence_is_read_in_parts() -> None:
 
 def test_a_word_without_a_piece_still_has_a_place() -> None:
     rows = encode_words(tokenizer("wordpiece"), [["river", "\u200b", "stone"]], 64)
-    assert rows.places is not None
-    assert len(rows.places) == 3
+    assert rows.word_starts is not None
+    assert len(rows.word_starts) == 3
 
 
 def test_ids_are_as_small_as_the_vocabulary_allows() -> None:

@@ -286,7 +286,7 @@ def test_pictures_in_folders(tmp_path: Path) -> None:
     found = read(tmp_path)
     assert isinstance(found.train, ImageExamples)
     assert found.train.all_values.shape == (12, 6, 8, 3)
-    assert any("1 of 12 images were made 8 x 6" in note for note in found.notes)
+    assert any("1 of 12 images were resized to 8 x 6" in note for note in found.notes)
     assert is_labelled([str(tmp_path)], FilePreviews("utf-8"))
 
 

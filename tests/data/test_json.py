@@ -87,7 +87,7 @@ def test_one_pass_gives_each_split_its_rows(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("value", [{"accuracy": 0.9}, {"name": "x", "version": "2"}, {"a": {"f1": [0.5, 0.6]}}, {}])
 def test_settings_and_measurements_hold_no_rows(value: object, tmp_path: Path) -> None:
-    with pytest.raises(json_rows.NoRowsError, match="holds no rows"):
+    with pytest.raises(json_rows.NoRowsError, match="without rows"):
         table(tmp_path / "metrics.json", value)
 
 
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_refused_with_a_place(tmp_path: Path, monkeypatch
     with pytest.raises(DataError, match="nested too deeply"):
         table(tmp_path / "deep.json", json.loads('{"a":' * 50 + "1" + "}" * 50))
     monkeypatch.setattr(json_rows, "MAX_COLUMN_CHARACTERS", 20)
-    with pytest.raises(DataError, match=r"columns of more than 20 characters. Store one object a line, as .jsonl"):
+    with pytest.raises(DataError, match=r"columns of more than 20 characters. Store one object per line, as .jsonl"):
         table(tmp_path / "columns.json", SHAPES["columns"])
     monkeypatch.undo()
     with pytest.raises(DataError, match="columns of different lengths"):

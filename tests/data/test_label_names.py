@@ -29,9 +29,9 @@ def counts(found: Labelled) -> dict[str, int]:
 def test_spellings_of_a_label_are_one(tmp_path: Path) -> None:
     found = read(tmp_path, ["spam", "ham", "Spam", "ham", "SPAM ", "ham "])
     assert counts(found) == {"ham": 30, "spam": 30}
-    (note,) = (note for note in found.notes if "spelled otherwise" in note)
-    assert "20 labels are spelled otherwise, such as 'Spam' for 'spam', and taken for the same" in note
-    assert "--labels Spam=Spam keeps it apart" in note
+    (note,) = (note for note in found.notes if "spelled differently" in note)
+    assert "20 labels are spelled differently, such as 'Spam' for 'spam', and are read as the same label" in note
+    assert "--labels Spam=Spam keeps it separate" in note
 
 
 def test_letters_and_labels_that_are_kept_apart(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_labels_get_other_names(tmp_path: Path) -> None:
     assert several.labels.names == ("a", "b", "c")
 
 
-@pytest.mark.parametrize(("given", "mention"), [("0", "is no OLD=NEW"), ("=a", "is no OLD=NEW"), ("a=", "no OLD=NEW")])
+@pytest.mark.parametrize(("given", "mention"), [("0", "not OLD=NEW"), ("=a", "not OLD=NEW"), ("a=", "not OLD=NEW")])
 def test_names_that_cannot_be_read_are_refused(given: str, mention: str) -> None:
     with pytest.raises(ConfigError, match=mention):
         parse_names([given])
@@ -56,7 +56,7 @@ def test_names_that_cannot_be_read_are_refused(given: str, mention: str) -> None
 
 
 def test_names_of_labels_that_are_not_there_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"captions.csv:2: --labels names 2; the labels are 0, 1. Name labels of"):
+    with pytest.raises(DataError, match=r"captions.csv:2: --labels names 2; the labels are 0, 1. Use labels that"):
         read(tmp_path, ["0", "1"], labels=("2=pos",))
 
 

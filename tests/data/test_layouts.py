@@ -185,7 +185,7 @@ def test_lists_of_names_and_other_tables_are_left_out(tmp_path: Path) -> None:
 
 def test_labels_line_by_line_of_another_number_are_refused(tmp_path: Path) -> None:
     texts(tmp_path, (("texts.txt", lines(t for t, _ in news(0, 60))), ("labels.txt", "world\nsports\n" * 25)))
-    with pytest.raises(DataError, match=r"60 lines here, 50 in .*labels.txt; expected one label a line"):
+    with pytest.raises(DataError, match=r"60 lines here, 50 in .*labels.txt; expected one label per line"):
         read(tmp_path)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
-from qkv.data.prepare_examples import TIMED, affordable, prepare_examples
+from qkv.data.prepare_examples import TIMED_EXAMPLES, examples_in_time, prepare_examples
 from qkv.data.prepare_pairs import prepare_parallel
 from qkv.text.tokenizer import TokenizerConfig
 
@@ -28,15 +28,15 @@ class Watch:
         self.time += self.seconds * len(range(10_000)[part])
 
 
-@pytest.mark.parametrize(("a_text", "expected"), [(0.0001, 0), (0.01, 1000), (10.0, TIMED)])
+@pytest.mark.parametrize(("a_text", "expected"), [(0.0001, 0), (0.01, 1000), (10.0, TIMED_EXAMPLES)])
 def test_as_many_as_there_is_time_for(a_text: float, expected: int) -> None:
     watch = Watch(a_text)
-    found = affordable(10_000, watch.encode, 10.0, watch)
+    found = examples_in_time(10_000, watch.encode, 10.0, watch)
     assert found == pytest.approx(expected, rel=0.02)
 
 
 def test_few_examples_are_not_timed() -> None:
-    assert affordable(TIMED, Watch(100.0).encode, 1.0) == 0
+    assert examples_in_time(TIMED_EXAMPLES, Watch(100.0).encode, 1.0) == 0
 
 
 @pytest.fixture

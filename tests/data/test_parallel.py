@@ -404,7 +404,7 @@ def test_what_is_too_long_is_left_out_and_never_cut(tmp_path: Path) -> None:
     assert (rows.kept.tolist(), rows.left_out) == ([0], 2)
     assert rows.notes("training pairs", 6) == ["2 of 3 training pairs are longer than 6 tokens and left out."]
     assert encode_pairs(own, side, 11).left_out == 0
-    with pytest.raises(InputError, match="a length of 1 has no room for a text: 1 tokens go around it"):
+    with pytest.raises(InputError, match="a length of 1 has no room for a text: special tokens take 1"):
         encode_pairs(own, side, 1)
     unknown = encode_pairs(own, side_of([("ΩΩ", "river"), ("a", "Ω")], tmp_path).train)
     assert unknown.notes("pairs", 9) == ["3 tokens of the pairs are not in the vocabulary and become UNK."]
@@ -432,7 +432,7 @@ def test_tags_stand_before_the_source(kind: str, tmp_path: Path) -> None:
     assert own.decode(rows.sources.row(0).tolist()) == own.decode(own.encode(RIVER[0][0]))
     with pytest.raises(ConfigError, match="no tag <2de>"):
         encode_pairs(plain, found.train, tagged=found.tagged)
-    with pytest.raises(ConfigError, match="not among those with a tag"):
+    with pytest.raises(ConfigError, match="not among those with tags"):
         encode_pairs(own, found.train, tagged=("de",))
 
 

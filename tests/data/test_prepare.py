@@ -250,7 +250,7 @@ def test_a_tokenizer_alone_learns_from_all_of_the_text(tmp_path: Path) -> None:
 
 
 def test_characters_are_learned_from_all_of_the_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("qkv.data.prepare.LEARN_FROM", 20_000)
+    monkeypatch.setattr("qkv.data.prepare.TOKENIZER_SAMPLE", 20_000)
     text = "".join(f"{prose(3000)}{chr(0x4E00 + number)}\n" for number in range(40)) + prose(20_000)
     prepared = prepare(book(tmp_path, text), CHARACTERS)
     assert prepared.train.unknown == 0
@@ -275,7 +275,7 @@ def test_standard_input_is_kept(tmp_path: Path, own_cache: Path, monkeypatch: py
     again = prepare(first.corpus, first.tokenizer_config, given_tokenizer=first.tokenizer)
     assert again.fingerprint == first.fingerprint
     assert len(list((own_cache / "input").iterdir())) == 1
-    with pytest.raises(DataError, match="nothing came in"):
+    with pytest.raises(DataError, match="it is empty"):
         prepare(CorpusConfig(files=("-",)), AUTO)
     with pytest.raises(InputError, match="cannot be mixed"):
         prepare(CorpusConfig(files=("-", "a.txt")), AUTO)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qkv.data.findings import Findings
-from qkv.data.text_files import ABOUT_OTHERS, BESIDE_OTHERS, GENERATED, find_text_files
+from qkv.data.text_files import ABOUT_OTHERS, GENERATED, MIXED, find_text_files
 from qkv.tasks import detected_as
 
 TREE = {
@@ -50,10 +50,10 @@ def names(path: Path, findings: Findings, pattern: str | None = None) -> list[st
         (
             TREE,
             ["src/app.js", "src/build/steps.js"],
-            {GENERATED: 7, ABOUT_OTHERS: 2, BESIDE_OTHERS: 1, "not text": 1},
+            {GENERATED: 7, ABOUT_OTHERS: 2, MIXED: 1, "not text": 1},
         ),
         (PAGES, ["README.md", "guide.md"], {ABOUT_OTHERS: 1}),
-        (DATA, ["train.jsonl"], {ABOUT_OTHERS: 1, BESIDE_OTHERS: 1}),
+        (DATA, ["train.jsonl"], {ABOUT_OTHERS: 1, MIXED: 1}),
         ({"README.md": "All that there is."}, ["README.md"], {}),
         ({"LICENSE": "Permission is granted.", "README": "Read me."}, ["LICENSE", "README"], {}),
         (

@@ -49,7 +49,7 @@ def alone(model: torch.nn.Module, found: EncodedRows, number: int) -> torch.Tens
     tokens = torch.from_numpy(found.row(number).astype(np.int64)).unsqueeze(0)
     segments = None
     if found.seconds is not None:
-        segments = (torch.arange(tokens.size(1)) >= int(found.seconds[number])).long().unsqueeze(0)
+        segments = (torch.arange(tokens.size(1)) >= int(found.second_starts[number])).long().unsqueeze(0)
     with torch.no_grad():
         return model(tokens, None, segments)[0]
 
@@ -92,10 +92,10 @@ def test_each_word_is_tagged_as_if_alone(context: int) -> None:
     model = shaken(TaggerConfig(encoder=encoder, labels=("a", "b", "c")).build())
     found = decisions.answers(model, read, "single")
     assert read.words is not None
-    assert read.places is not None
+    assert read.word_starts is not None
     for number in range(len(read)):
         begin, end = int(read.words[number]), int(read.words[number + 1])
-        expected = alone(model, read, number).softmax(-1)[read.places[begin:end]]
+        expected = alone(model, read, number).softmax(-1)[read.word_starts[begin:end]]
         np.testing.assert_allclose(found[begin:end], expected.numpy(), atol=1e-5)
 
 

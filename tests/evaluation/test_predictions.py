@@ -37,7 +37,7 @@ def test_a_label_with_its_probabilities() -> None:
         assert sum(each.probabilities.values()) == pytest.approx(1.0, abs=1e-5)
         assert each.sure == max(each.probabilities.values())
         assert each.probabilities[str(each.label)] == each.sure
-    assert notes == ["one of the texts is longer than the context of 12 tokens; cut there."]
+    assert notes == ["one of the texts is longer than the context of 12 tokens; truncated."]
     single, _ = decisions.classify(built(config), config, WORDS, [(TEXTS[2], None)])
     assert single[0].sure == pytest.approx(found[2].sure, abs=1e-5)
     assert decisions.classify(built(config), config, WORDS, []) == ([], [])

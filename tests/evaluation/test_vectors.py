@@ -189,6 +189,6 @@ def test_a_long_text_keeps_what_closes_it() -> None:
     assert [len(row) for row in found] == [4, 512, 2]
     assert found[1][0] == 101
     assert found[1][-1] == 102
-    assert notes == ["1 of 3 texts are longer than the context of 512 tokens; cut there."]
+    assert notes == ["1 of 3 texts are longer than the context of 512 tokens; truncated."]
     with pytest.raises(InputError, match="a context of 2 has no room for a text"):
         vectors.encode(reader, ["a"], 2)

@@ -136,7 +136,7 @@ def test_a_whole_model_is_fetched(server: Hub) -> None:
 def test_two_processes_do_not_share_an_unfinished_copy(server: Hub) -> None:
     folder = hub.fetch("hf:org/tiny")
     (folder / "config.json").unlink()
-    with download_lock(folder / "config.json"), pytest.raises(InputError, match="another process is fetching"):
+    with download_lock(folder / "config.json"), pytest.raises(InputError, match="another process is downloading"):
         hub.fetch("hf:org/tiny")
     assert held(hub.fetch("hf:org/tiny")) == tiny_folder.files()
 
@@ -152,7 +152,7 @@ def test_a_broken_line_is_taken_up_where_it_broke(server: Hub) -> None:
     name, data = "model.safetensors", server.files["model.safetensors"]
     half = len(data) // 2
     server.breaks[name] = half
-    with pytest.raises(InputError, match=f"broke off after {half:,} of {len(data):,} bytes"):
+    with pytest.raises(InputError, match=f"interrupted after {half:,} of {len(data):,} bytes"):
         hub.fetch("hf:org/tiny")
     server.asked.clear()
     folder = hub.fetch("hf:org/tiny")
@@ -164,7 +164,7 @@ def test_a_broken_line_is_taken_up_where_it_broke(server: Hub) -> None:
 
 def test_a_server_that_cannot_go_on_begins_anew(server: Hub) -> None:
     server.breaks["model.safetensors"] = 1000
-    with pytest.raises(InputError, match="broke off"):
+    with pytest.raises(InputError, match="interrupted"):
         hub.fetch("hf:org/tiny")
     server.ranges = False
     assert held(hub.fetch("hf:org/tiny")) == tiny_folder.files()

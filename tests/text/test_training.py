@@ -12,14 +12,14 @@ import pytest
 from data_at_hand import real
 from qkv.errors import ConfigError
 from qkv.text.tokenizer import TokenizerConfig
-from qkv.text.vocabulary import Counting, Statistics, bpe_size, choose, train_tokenizer
+from qkv.text.vocabulary import Statistics, TextCounter, bpe_size, choose, train_tokenizer
 from text.kinds import KINDS, TEXT, tokenizer
 
 
 def statistics(text: str) -> Statistics:
-    counting = Counting()
-    counting.add(text, ends=True)
-    return counting.statistics()
+    counter = TextCounter()
+    counter.add(text, ends=True)
+    return counter.statistics()
 
 
 @pytest.mark.parametrize(
@@ -129,8 +129,8 @@ def test_learning_from_endless_words(kind: str) -> None:
 
 
 def test_lines_are_measured_across_pieces() -> None:
-    counting = Counting()
+    counter = TextCounter()
     for piece, ends in (("one\ntw", False), ("o and more\n", False), ("three", True), ("four\n", True)):
-        counting.add(piece, ends)
-    found = counting.statistics()
+        counter.add(piece, ends)
+    found = counter.statistics()
     assert (found.lines, found.longest_line) == (4, len("two and more"))

@@ -16,7 +16,7 @@ from qkv.errors import RefusedError
 from qkv.text.decoding import StreamDecoder, words_of
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.unigram import BadTable, Rewriting, rewriting
-from qkv.text.vocabulary import may_be_left_out, tags, written_tag
+from qkv.text.vocabulary import tag_is_optional, tags, written_tag
 from text import likely
 from text.kinds import tokenizer as learned
 from text.test_checks import put
@@ -95,7 +95,7 @@ def test_languages_are_asked_for_at_the_front_only() -> None:
     assert written_tag(WORDS, ">>fra<<  the fish") == ("fra", "the fish")
     assert written_tag(WORDS, "the >>fra<< fish") == (None, "the >>fra<< fish")
     assert written_tag(WORDS, ">>xyz<< fish") == (None, ">>xyz<< fish")
-    assert may_be_left_out(WORDS)
+    assert tag_is_optional(WORDS)
     assert written_tag(learned("bpe"), "<2de> fish") == (None, "<2de> fish")
 
 

@@ -1,1 +1,1 @@
-"""The command line: one file a verb."""
+"""The command line, with one file per verb."""

@@ -92,7 +92,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def run(arguments: list[str], debug: bool) -> int:
-    """Run one command in a process that goes on, and return its exit code."""
+    """Run a command without ending the process, and return its exit code."""
     command_start.restart()
     return _run(arguments, debug)
 
@@ -192,7 +192,7 @@ def require_unicode(arguments: list[str]) -> None:
 
     for argument in arguments:
         if "\0" in argument:
-            raise InputError(f"{argument!r}: contains a zero byte, which names and texts must not. Leave it out.")
+            raise InputError(f"{argument!r}: contains a zero byte, which is not allowed in names and texts. Remove it.")
         text = argument.rpartition("=")[2] if argument.startswith("--") else argument
         if any("\ud800" <= letter <= "\udfff" for letter in text) and not os.path.lexists(text):
             raise InputError(
@@ -202,8 +202,8 @@ def require_unicode(arguments: list[str]) -> None:
 
 
 def report_failure(error: Exception, arguments: list[str], debug: bool) -> int:
-    """Print the message of a failure and return its exit code; with `debug`, unless the arguments are wrong, raise the
-    error again."""
+    """Print the message of a failure and return its exit code. With `debug`, raise the error again, unless the
+    arguments are wrong."""
     from cyclopts.exceptions import CycloptsError
 
     from qkv.errors import QkvError, is_out_of_memory

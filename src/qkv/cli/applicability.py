@@ -1,7 +1,7 @@
-"""Which options of a verb go together: the table is checked before a verb starts.
+"""Decides which options of a verb can be combined: the table is checked before a verb starts.
 
 A row is a mode of a verb: the options that select it, and the options that apply in it (`allows`: all others are
-refused, never ignored) or that do not (`refuses`). Which options are for which data is decided in
+refused, never ignored) or that do not (`refuses`). Which options apply to which data is decided in
 `tasks/registry.py`, for the library as well. `tests/cli/test_every_option.py` crosses all options with all others.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from qkv.errors import InputError
 
-Given = Mapping[str, Any]  # the options that were typed, by their parameters' names
+Given = Mapping[str, Any]  # the options on the command line, by the names of their parameters
 
 
 def given(*names: str) -> Callable[[Given], bool]:
@@ -28,7 +28,7 @@ def missing(*names: str) -> Callable[[Given], bool]:
 
 @dataclass(frozen=True)
 class Mode:
-    """A mode of a verb, and what is refused in it."""
+    """A mode of a verb, and the options that are refused in it."""
 
     when: Callable[[Given], bool]
     reason: str
@@ -67,7 +67,7 @@ MODES: dict[str, tuple[Mode, ...]] = {
         Mode(given("next"), "--next shows a table and writes nothing", allows=("model", "prompt", "next", "json")),
         Mode(given("greedy"), "--greedy takes the likeliest token", refuses=("temperature",)),
         Mode(_greedy, GREEDY_REASON, refuses=SAMPLING_OPTIONS),
-        Mode(_uncached, "without the cache all is computed in f32", refuses=("precision",)),
+        Mode(_uncached, "without the cache everything is computed in f32", refuses=("precision",)),
     ),
     "chat": (Mode(_greedy, GREEDY_REASON, refuses=("top_p", "seed")),),
     "classify": (Mode(given("json"), "--json has the probabilities of all labels", refuses=("top",)),),
@@ -95,7 +95,7 @@ MODES: dict[str, tuple[Mode, ...]] = {
     "tokenize": (
         Mode(missing("save"), "only --save FILE writes a file", refuses=("force",)),
         Mode(_characters, "every character has a token", refuses=("size",)),
-        Mode(_without_files, "the text of the command is no file", refuses=("encoding",)),
+        Mode(_without_files, "the text is on the command line, not in a file", refuses=("encoding",)),
     ),
     "data clean": (
         Mode(given("dry_run"), "--dry-run writes nothing", refuses=("keep_dropped", "report")),
@@ -113,22 +113,22 @@ def require_applicable(verb: str, bound: inspect.BoundArguments) -> None:
 
 
 def typed_options(bound: inspect.BoundArguments) -> dict[str, Any]:
-    """The options that were typed; of a group, those that differ from their defaults."""
-    given: dict[str, Any] = {}
+    """The options on the command line; of a group, those that differ from their defaults."""
+    typed: dict[str, Any] = {}
     for name, value in bound.arguments.items():
         if dataclasses.is_dataclass(value):
-            given |= {
+            typed |= {
                 field.name: getattr(value, field.name)
                 for field in dataclasses.fields(value)
                 if getattr(value, field.name) != field.default
             }
         elif value != ():
-            given[name] = value
-    return given
+            typed[name] = value
+    return typed
 
 
 def shown(name: str, value: object) -> str:
-    """An option as it was typed."""
+    """An option as on the command line."""
     option = f"--{name.replace('_', '-')}"
     if isinstance(value, bool):
         return option if value else f"--no-{option[2:]}"

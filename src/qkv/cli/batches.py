@@ -1,7 +1,7 @@
 """Batches of texts, from the command, from standard input or from a file, and the answers to them.
 
-Input is read one line per text, only when it is needed. A batch of a pipe ends early when no more input is ready, so
-that a program that writes one line and waits gets its answer.
+Input is read one line per text, only when it is needed. A batch from a pipe ends early when no more input is ready,
+so that a program that writes one line and waits gets its answer.
 """
 
 from __future__ import annotations

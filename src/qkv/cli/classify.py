@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from qkv.generation.writing import Filled
 
 Row = Any  # a text, a pair of texts, the name of an image, or a list of numbers
-IMAGES_TOGETHER = 256
-MAX_NAME = 4096  # characters of a file's name
+BATCH_IMAGES = 256
+MAX_NAME_LENGTH = 4096  # of a file's name
 
 
 def classify(
@@ -105,12 +105,12 @@ def row_name(row: Row, reads_images: bool) -> str:
 
 
 def image_batches(names: Sequence[str], file: str | None) -> Iterator[list[str]]:
-    """The image files of the command, or those that a file lists; of a folder, all images in it."""
+    """The image files on the command line, or those that a file lists; for a folder, all images in it."""
     if file is not None and (Path(file).is_dir() or is_image_name(file)):
         raise InputError(f"--file {file}: expected a file with the name of an image on each line. Leave --file out.")
-    for lines_read in text_batches(names, file, "classify", IMAGES_TOGETHER):
+    for lines_read in text_batches(names, file, "classify", BATCH_IMAGES):
         named = [image for line in lines_read if line.strip() for image in images_named(line.strip())]
-        yield from (named[first : first + IMAGES_TOGETHER] for first in range(0, len(named), IMAGES_TOGETHER))
+        yield from (named[first : first + BATCH_IMAGES] for first in range(0, len(named), BATCH_IMAGES))
 
 
 def images_named(name: str) -> list[str]:
@@ -133,9 +133,9 @@ def is_image_name(name: str | Path) -> bool:
 def warn_of_file_names(texts: Sequence[str]) -> None:
     """Refuse the name of an image among the texts; note the name of any other file, which is classified as a text."""
     for name in texts:
-        if len(name) < MAX_NAME and "\n" not in name and Path(name).is_file():
+        if len(name) < MAX_NAME_LENGTH and "\n" not in name and Path(name).is_file():
             if is_image_name(name):
-                raise InputError(f"{name}: is an image, and this model reads no images. Give texts.")
+                raise InputError(f"{name}: is an image, and this model does not read images. Give texts.")
             print_notes(f"{name}: the name itself is classified; --file {name} reads the file.")
 
 

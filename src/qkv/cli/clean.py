@@ -74,7 +74,7 @@ def clean(
 
 
 def _new_files(out: str | None, dropped: str | None, report: str | None, force: bool) -> list[Path | None]:
-    """The paths of the files to write, None where none is wanted; names that cannot be written are refused."""
+    """The paths of the files to write, None for those not requested; names that cannot be written are refused."""
     from qkv.data.document_files import ENDINGS, require_new
 
     all_endings = (ENDINGS, (".jsonl", ".jsonl.gz"), (".json",))

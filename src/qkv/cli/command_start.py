@@ -1,4 +1,4 @@
-"""When the command started, imports included: its time budget counts from here."""
+"""The time at which the command started, before most imports: its time budget counts from here."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ _started_at = time.perf_counter()
 
 
 def started_at() -> float:
-    """The start of the command, as `time.perf_counter` counts; at first that of the process."""
+    """The start of the command by `time.perf_counter`; that of the process until `restart` is called."""
     return _started_at
 
 
 def restart() -> None:
-    """Another command starts in this process."""
+    """Record the start of another command in this process."""
     global _started_at
     _started_at = time.perf_counter()

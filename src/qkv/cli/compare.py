@@ -45,7 +45,7 @@ def compare(
     """Compare every architecture that fits the data under one time budget.
 
     Networks are trained as `qkv train` does, each for the same time, and compared with baselines: majority class, naive
-    Bayes, and TF-IDF with logistic regression; for plain text, n-grams. The best model of each training is chosen on
+    Bayes, and TF-IDF with logistic regression; for plain text, n-grams. The best model of each run is chosen on
     examples held out of the training set, never on those that the table reports.
 
     qkv compare reviews.csv
@@ -54,15 +54,15 @@ def compare(
     qkv compare book.txt --equal parameters --picture book.png
 
     Args:
-        report: The data that the table reports: valid or test. Default: valid.
+        report: The split that the table reports: valid or test. Default: valid.
         models: The networks to train, such as bag,cnn,lstm. Default: all that fit the data.
         start: A model to fine-tune as well. May be repeated.
         metric: The metric for classes. f1 is for two classes: the F1 of the second one.
-        equal: What all networks on plain text get: the same time, or also the same number of parameters.
-        seeds: How often each network is trained; scores are means.
-        minutes: The time budget of all trainings together, divided evenly among them.
+        equal: What networks on plain text have in common: the time, or also the number of parameters.
+        seeds: The number of runs of each network; scores are means.
+        minutes: The total time budget, divided evenly among the runs.
         picture: Also plot the scores with their intervals: FILE.svg or FILE.png.
-        run: The folder of all results. Default: runs/compare-DATA, numbered when taken.
+        run: The folder of all results. Default: runs/compare-DATA, with a number if it exists.
     """
     from qkv.cli.progress import progress_in_bytes, show_training
     from qkv.data import own_reader

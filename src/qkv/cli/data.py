@@ -54,7 +54,7 @@ app.command(clean)
 def list_sets(*, json: Json = False) -> None:
     """List the named data sets: source, size, checksum, terms, task, and whether they are on this machine.
 
-    Sets are searched in the folders of QKV_DATA, then in the cache; `qkv data get NAME` fetches one.
+    Sets are searched in the folders of QKV_DATA, then in the cache; `qkv data get NAME` downloads one.
     """
     from qkv.data import catalog
 
@@ -87,7 +87,7 @@ def _size_text(size: int | None) -> str:
 
 @app.command
 def get(name: str, *, json: Json = False) -> None:
-    """Fetch a named data set if it is not on this machine, and say where it is.
+    """Download a named data set if it is not on this machine, and show where it is.
 
     Args:
         name: A name from `qkv data list`.
@@ -97,7 +97,7 @@ def get(name: str, *, json: Json = False) -> None:
     entry = catalog.find(name)
     if entry is None:
         similar = difflib.get_close_matches(name, catalog.sets(), 1)
-        hint = f"Did you mean {similar[0]!r}?" if similar else "`qkv data list` names them all."
+        hint = f"Did you mean {similar[0]!r}?" if similar else "`qkv data list` shows them all."
         raise InputError(f"there is no data set named {name!r}. {hint}")
     with progress_in_bytes() as progress:
         paths = [str(file.obtain(progress)) for file in (*entry.train, *entry.valid)]
@@ -116,8 +116,8 @@ def check(
     tokenizer: TokenizerName = None,
     json: Json = False,
 ) -> None:
-    """Check data before a model is trained on them: what would go wrong, what makes scores mislead, and what training
-    would do. Exit code 2 if training would refuse the data. Plain text is also searched for odd characters and lines.
+    """Check data before a model is trained on them: what would go wrong, what would make scores misleading, and what
+    training would do. Exit code 2 if training would refuse it. Plain text is also checked for odd characters and lines.
 
     Args:
         context: The context of a language model, in tokens. Default: by the size of the text.
@@ -186,7 +186,7 @@ def _check_text(
     for error in report.problems[1:]:
         print_notes(f"problem: {error}")
     if report.more_problems:
-        print_notes(f"and {report.more_problems:,} problems more.")
+        print_notes(f"and {report.more_problems:,} more problems.")
     if report.problems:
         raise report.problems[0]
     if not json:

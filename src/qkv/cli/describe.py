@@ -64,7 +64,7 @@ def _sections(description: AnyDescription, title: str) -> list[ReportSection]:
 
 
 def plan_sections(description: AnyDescription) -> list[ReportSection]:
-    """What a run would do with the data, and the first examples as the model gets them."""
+    """What a run would do with the data, and the first examples as the model gets them; or why it is refused."""
     if description.plan is None:
         return [lines("", f"qkv train refuses these data: {description.refusal}")]
     return plan_lines(description.plan)
@@ -80,7 +80,7 @@ def plan_lines(plan: TrainingPlan) -> list[ReportSection]:
 
 
 def _raw(description: AnyDescription, title: str, beginning: list[str]) -> list[ReportSection]:
-    """The beginning of the data as they are in the files, if no model can be trained on them."""
+    """The beginning of the data as it is in the files, if no model can be trained on it."""
     return [lines("", title, *beginning)] if description.plan is None else []
 
 
@@ -175,7 +175,7 @@ def _shortened_table(columns: tuple[str, ...], rows: list[tuple[str, ...]], plur
     """The table with at most MAX_TABLE_ROWS rows, and a line that counts the others."""
     table = TableSection("", columns, rows[:MAX_TABLE_ROWS])
     hidden = len(rows) - MAX_TABLE_ROWS
-    return [table, lines(f"and {hidden:,} {plural} more")] if hidden > 0 else [table]
+    return [table, lines(f"and {hidden:,} more {plural}")] if hidden > 0 else [table]
 
 
 def _one_line(value: object) -> str:

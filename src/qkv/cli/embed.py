@@ -66,7 +66,7 @@ def embed(
             or concat joins the last four. Default: -1.
         pool: How a text's tokens become one vector: their mean, the first ([CLS] in BERT), the last, or the largest
             value in each dimension (max). Default: mean.
-        tokens: Give a vector for each token instead of one for each text.
+        tokens: Compute a vector for each token instead of one for each text.
         precision: The number format of matrix products. bf16 is about twice as fast if the processor supports it, and
             right to two or three digits. Default: f32.
         out: Write the vectors to FILE.npy, FILE.parquet or FILE.jsonl. With --tokens, a .npy file holds the vectors of
@@ -78,7 +78,7 @@ def embed(
         probe: Labelled examples (a table, CoNLL): show how well a linear classifier predicts the labels from the
             vectors of each layer. May be repeated for several files.
         label: With --probe: the column with the labels.
-        picture: With --probe: plot the scores into this .svg or .png file.
+        picture: With --probe: plot the scores to this .svg or .png file.
     """
     if probe is not None:
         if texts:

@@ -37,8 +37,8 @@ def evaluate(
 ) -> None:
     """Score a model on text, on labelled examples, or on parallel text.
 
-    A language model gets its loss, in which every token counts once; the 95 % interval, estimated from window to
-    window, says how much the loss would vary on other text of the same kind. A classifier or a tagger is scored on a
+    A language model is scored by its loss, in which every token counts once; the 95 % interval, estimated from the
+    windows, shows how much the loss would vary on other text of the same kind. A classifier or a tagger is scored on a
     table, on tagged words or on images: scores with intervals, confused labels, the most confident mistakes. A
     translator is scored on two line-aligned files, or on a table with both texts: BLEU and chrF with their signatures,
     scores by the length of the reference, the worst sentences.

@@ -50,7 +50,7 @@ def generate(
     precision: Literal["auto", "f32", "bf16", "int8"] = "auto",
     json: Json = False,
 ) -> None:
-    """Write with a model. The text appears as it is generated.
+    """Write text with a language model. The text appears as it is generated.
 
     qkv generate runs/book-modern "Once upon a time"
     qkv generate runs/book-modern --samples 4 --temperature 0.6 --stop "."
@@ -62,11 +62,11 @@ def generate(
         prompt: The text to continue. - reads it from standard input.
         length: The largest number of tokens to write.
         samples: How many continuations to write, in one batch.
-        temperature: Below 1 the text becomes safer, above 1 wilder; 0 is greedy.
-        min_p: Leave out tokens that are less likely than this share of the most likely token.
+        temperature: Below 1 the text becomes more predictable, above 1 more varied; 0 is greedy.
+        min_p: Leave out tokens whose probability is below this share of the largest one.
         repetition_penalty: Above 1, tokens that were already written become less likely.
         greedy: Always take the most likely token, like --temperature 0.
-        stop: End before this text. May be repeated.
+        stop: Stop before this text. May be repeated.
         seed: The same seed writes the same text.
         next: Write nothing; show a table of the N most likely next tokens.
         cache: Keep keys and values between tokens. Without it, all of them are computed again for each token, in f32.
@@ -160,7 +160,7 @@ def chat(
         system: The system prompt, before everything else.
         format: smollm2, qwen2, chatml, llama3 or llama2. auto: by the model's vocabulary and name.
         length: The largest number of tokens in an answer.
-        temperature: Below 1 answers become safer, above 1 wilder; 0 is greedy.
+        temperature: Below 1 answers become more predictable, above 1 more varied; 0 is greedy.
         seed: The same seed gives the same answers.
     """
     from qkv.text.chat_formats import Message, choose

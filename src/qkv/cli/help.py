@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-COMMAND_PREFIXES = ("qkv ", "cat ")  # lines of a docstring that are examples start with one of these
-MODEL_TABLE_MARK = "MODELS"  # a paragraph of a docstring that is replaced by the table of models
+COMMAND_PREFIXES = ("qkv ", "cat ")  # with one of which the examples in a docstring start
+MODEL_TABLE_PLACEHOLDER = "MODELS"  # a paragraph of a docstring that is replaced by the table of models
 GPT_PRESETS = ("gpt-nano", "gpt-micro", "gpt-mini", "gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl")
 BERT_PRESETS = ("bert-tiny", "bert-mini", "bert-small", "bert-medium", "bert-base", "bert-large")
 ENCODERS = ("cnn", "rnn", "gru", "encoder", "bert", "modern", "gpt")
@@ -54,7 +54,7 @@ class HelpFormatter(PlainFormatter):
     def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:
         lines: list[str] = []
         for paragraph in unwrapped(_plain_text(description)).split("\n\n"):
-            if paragraph == MODEL_TABLE_MARK:
+            if paragraph == MODEL_TABLE_PLACEHOLDER:
                 lines += model_table_lines(console.width)
             else:
                 for line in paragraph.split("\n"):

@@ -1,4 +1,4 @@
-"""`qkv inspect`: show the parts of a model and what it computes from a text: as tables, JSON, pictures or a page."""
+"""`qkv inspect`: show the parts of a model and its computation on a text as tables, JSON, pictures or a page."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 SHOWN_HEADS = 16
 SHOWN_TOKENS = 64
 SHOWN_WORDS = 40
-MAX_TEXTS = 200  # sentences that the head finder reads from a file
-MAX_PAIRS = 20_000  # pairs of texts that it reads for a translator; a word dictionary is learned from them
+MAX_TEXTS = 200  # sentences of a file, for --heads
+MAX_PAIRS = 20_000  # pairs of texts, for the --heads of a translator; a word dictionary is learned from them
 
 
 def inspect(
@@ -127,21 +127,21 @@ def inspect(
 
 
 def parse_head(subject: Subject, head: str) -> tuple[int, int]:
-    """Layer and head, counted from 0, of what people write counted from 1."""
+    """Parse LAYER.HEAD, counted from 1, into a layer and a head counted from 0."""
     from qkv.inspection.subject import main_stack, stacks
 
     stack = main_stack(stacks(subject.model))
     match = re.fullmatch(r"(\d+)\.(\d+)", head)
     if match is None or not (1 <= int(match[1]) <= len(stack.layers) and 1 <= int(match[2]) <= stack.heads):
         raise InputError(
-            f"--head {head}: expected LAYER.HEAD, counted from 1, as 1.1; this model has {len(stack.layers)} layers of "
-            f"{stack.heads} heads."
+            f"--head {head}: expected LAYER.HEAD, counted from 1, such as 1.1; this model has "
+            f"{len(stack.layers)} layers of {stack.heads} heads."
         )
     return int(match[1]) - 1, int(match[2]) - 1
 
 
 def find_heads(subject: Subject, data: str | None, ablate: int) -> list[Head]:
-    """Every head's clearest role, relations of a CoNLL-U file, alignments of a translator; the first ones ablated."""
+    """Find the role of every head, also for relations of a CoNLL-U file or a translator's alignments; ablate some."""
     from qkv.inspection import edges, head_table
 
     if data is None:
@@ -200,17 +200,17 @@ def tokens_with_probabilities(tokens: Iterable[LikelyToken]) -> str:
 
 
 def next_token_table(subject: Subject) -> Iterator[TableSection]:
-    """The most likely next tokens after each sampling knob, if the model predicts the next token."""
+    """The most likely next tokens after each sampling setting, if the model predicts the next token."""
     from qkv.inspection.logit_lens import next_words
 
     if subject.answer != "next":
         return
     rows = []
     for step in next_words(subject, top=5):
-        knob = step.name if step.knob is None else f"{step.name} {step.knob:g}"
-        rows.append((knob, f"{step.left:,}", tokens_with_probabilities(step.rows)))
-    title = "the next token after each sampling knob"
-    yield TableSection(title, ("knob", "tokens left", "most likely"), rows, words=("most likely",))
+        setting = step.name if step.knob is None else f"{step.name} {step.knob:g}"
+        rows.append((setting, f"{step.left:,}", tokens_with_probabilities(step.rows)))
+    title = "the next token after each sampling setting"
+    yield TableSection(title, ("setting", "tokens left", "most likely"), rows, words=("most likely",))
 
 
 def print_worked_example(subject: Subject, layer: int, head: int, query_token: int) -> None:

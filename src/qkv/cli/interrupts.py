@@ -27,7 +27,7 @@ class _State:
     """How the next signal is handled."""
 
     raises = False  # whether it raises an exception, because a verb is running
-    exit_code: int | None = None  # that of a command that has finished
+    exit_code: int | None = None  # of a command that has finished
 
 
 def install() -> None:
@@ -55,7 +55,7 @@ class signals_raise:  # noqa: N801  (used like a function of contextlib, which t
 
 
 def command_finished(exit_code: int) -> None:
-    """From now on a signal makes the process exit immediately, with this code."""
+    """Make a signal end the process immediately from now on, with this code."""
     _State.exit_code = exit_code
 
 

@@ -85,8 +85,8 @@ Texts = Annotated[
     ),
 ]
 TextFile = Annotated[str | None, Parameter(help="A file with one text per line.")]
-TextColumn = Annotated[str | None, Parameter(help="The column with the text, in tables, .jsonl and .parquet.")]
-SecondTextColumn = Annotated[str | None, Parameter(help="The column with the second text, for pairs of texts.")]
+TextColumn = Annotated[str | None, Parameter(help="The column of the text, in tables, .jsonl and .parquet.")]
+SecondTextColumn = Annotated[str | None, Parameter(help="The column of the second text, for pairs of texts.")]
 Metrics = Annotated[
     list[str] | None,
     Parameter(negative="", help="bleu or errors, for translations; or a Python file with your own metrics."),
@@ -123,7 +123,7 @@ class DataOptions(CorpusOptions):
     """The task. Default: by the files."""
     text2: SecondTextColumn = None
     label: str | None = None
-    """The column with the label; for tagged words also upos, xpos, feats or deprel."""
+    """The column of the label; for tagged words also upos, xpos, feats or deprel."""
     labels: Annotated[str | None, Parameter(help="Other names for the labels, such as 0=negative,1=positive.")] = None
     id: Annotated[str | None, Parameter(help="The column that identifies the examples.")] = None
     source: str | None = None
@@ -164,7 +164,7 @@ class TrainingOptions:
     steps: Annotated[int | None, in_range(ranges.STEPS, group=TIME_GROUP)] = None
     """The number of steps, instead of a time budget."""
     run: Annotated[Path | None, Parameter(group=OUTPUT_GROUP)] = None
-    """The run's folder. Default: runs/DATA-MODEL, numbered when taken."""
+    """The run's folder. Default: runs/DATA-MODEL, with a number if it exists."""
     resume: Annotated[
         Flag,
         Parameter(
@@ -180,11 +180,11 @@ DEFAULT_TRAINING = TrainingOptions()
 
 
 def positionals(words: tuple[str, ...], verb: str) -> list[str]:
-    """Give the positional arguments as a list; refuse a misspelled option among them. A lone - is no option."""
+    """Return the positional arguments; refuse a misspelled option among them. A lone - is not an option."""
     for word in words:
         if word.startswith("-") and word != "-":
-            near = difflib.get_close_matches(word, _option_names(verb), 1)
-            hint = f"did you mean {near[0]}? " if near else ""
+            similar = difflib.get_close_matches(word, _option_names(verb), 1)
+            hint = f"did you mean {similar[0]}? " if similar else ""
             raise InputError(f"unknown option {word}; {hint}`qkv {verb} --help` lists the options.")
     return list(words)
 
@@ -208,13 +208,12 @@ def refuse(options: dict[str, object], reason: str) -> None:
 
 
 def split_metrics(names: list[str] | None) -> tuple[Literal["bleu", "errors"] | None, str | None]:
-    """The metric of translations, and the Python file of the user's own metrics, or the name of a metric from a
-    package."""
+    """The metric of translations, and the user's own metrics: a Python file, or the name of a package's metric."""
     known: list[Literal["bleu", "errors"]] = [name for name in ("bleu", "errors") if name in (names or ())]
     own = [name for name in names or () if name not in known]
     for several in (known, own):
         if len(several) > 1:
-            raise InputError(f"--metric {several[1]}: {several[0]} is given already. Give one of them.")
+            raise InputError(f"--metric {several[1]}: {several[0]} is given as well. Give one of them.")
     if own and not own[0].endswith(".py"):
         from qkv.evaluation.own_metrics import GROUP
         from qkv.own_files import load_plugin
@@ -225,7 +224,7 @@ def split_metrics(names: list[str] | None) -> tuple[Literal["bleu", "errors"] | 
 
 
 def data_files(words: tuple[str, ...], verb: str, example: str = "reviews.csv") -> list[str]:
-    """Give the files, folders and data sets to read; refuse a command that names none."""
+    """Return the files, folders and data sets to read; refuse a command that names none."""
     if files := positionals(words, verb):
         return files
     raise InputError(
@@ -254,7 +253,7 @@ def data_config(
     given = options.given()  # first, because it refuses file names among the languages
     given = own_reader.through({"files": data_files(data, verb, example), **given})
     task = given.get("task")
-    if task not in (None, *get_args(ExampleTask)):  # this task decides which config is read, and is no key of it
+    if task not in (None, *get_args(ExampleTask)):  # this task selects the config, and is not one of its keys
         from qkv.tasks.registry import TASKS
 
         if TASKS[str(task)].corpus_config is config_type:

@@ -36,7 +36,7 @@ Json = Annotated[
 
 
 def program_name() -> str:
-    """The words that call this program again: `qkv` if the shell finds it, else what it was called by."""
+    """The command that starts this program: `qkv` if the shell finds it, else the path or module it was started by."""
     if shutil.which("qkv"):
         return "qkv"
     path = Path(sys.argv[0])
@@ -100,7 +100,7 @@ def print_text(text: str) -> None:
 
 
 def print_notes(*notes: str) -> None:
-    """Print what was done to the input or decided for the user."""
+    """Print notes, for example on changes to the input or on choices for the user."""
     for note in notes:
         print_message(f"note: {note}")
 

@@ -1,6 +1,6 @@
-"""Progress of a training: a live chart on a terminal, plain lines elsewhere.
+"""Shows the progress of a training run: a live chart on a terminal, plain lines elsewhere.
 
-Progress of other long work: a bar on a terminal, a line every few seconds elsewhere; nothing if it ends soon.
+Other long operations get a bar on a terminal, a line every few seconds elsewhere, and nothing if they are short.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 REFRESH_SECONDS = 0.5
 LINE_SECONDS = 5.0  # between two plain lines
-FIRST_LINE_SECONDS = 2.0  # work that ends before needs no line
+FIRST_LINE_SECONDS = 2.0  # shorter work needs no line
 MIN_TIMED_STEPS, MIN_TIMED_SECONDS = 5, 1.0  # before the length of a run is predicted
-MIN_FORECAST_SECONDS = 5.0  # a run that ends before needs no prediction
+MIN_FORECAST_SECONDS = 5.0  # a shorter run needs no prediction
 MIN_STEPS_CHANGE = 0.15  # share of the steps; a smaller change needs no line
 
 
@@ -98,7 +98,7 @@ class TrainingDisplay:
         from qkv.tasks.report import LossCurve
 
         self.session, self.watch = session, watch
-        # when the first steps ended, until they give a forecast; a run with a clock knows its end
+        # the times at which the first steps ended, until they give a forecast; a run with a clock needs none
         self.step_times: list[float] | None = [] if session.run.clock is None else None
         self.total_steps = session.recipe.training.length
         self.evaluate_every = session.recipe.training.evaluate_every
@@ -165,7 +165,7 @@ class TrainingDisplay:
         return [f"time    about {total} in all, by the first {timed_steps + 1} steps"]
 
     def _add_losses(self, losses: dict[str, Any]) -> list[str]:
-        """Add losses of a step to the curve, and return the warning that they cause."""
+        """Add losses of a step to the curve, and return a warning, if there is one."""
         self.curve.add(losses)
         warning = self.watch.take(losses) if self.watch else ""
         return [f"warning: {warning}"] if warning else []

@@ -2,8 +2,8 @@
 
 Standard output carries the answer. When it cannot be written, the command stops with exit code 4; when its reader has
 gone (`qkv generate ... | head`), with 0. Standard error carries only messages and progress: what cannot be written
-there is dropped, so a full disk under a log never ends a training. All writers (`print`, rich, cyclopts, warnings) use
-`sys.stdout` and `sys.stderr`, so this holds for all of them.
+there is dropped, so a log on a full disk never stops a training run. All writers (`print`, rich, cyclopts, warnings)
+use `sys.stdout` and `sys.stderr`, so this holds for all of them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _write_error(name: str, error: OSError) -> Exception:
 
 
 def install() -> None:
-    """Replace the interpreter's own streams; streams that a caller has put in their place stay."""
+    """Replace the interpreter's own streams; streams that a caller has substituted are kept."""
     _reserve_descriptors()
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)), encoding="utf-8")
@@ -92,7 +92,7 @@ def _is_replaced(stream: Any) -> bool:
 
 
 def _reserve_descriptors() -> None:
-    """Open the null device for each standard stream that is closed: else the next file would get its descriptor.
+    """Open the null device for each closed standard stream; otherwise the next file would get its descriptor.
 
     Reading such an input gives nothing. Writing to such an output must fail, so it is opened for reading; standard
     error drops what is written.

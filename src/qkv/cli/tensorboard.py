@@ -22,8 +22,8 @@ def require_tensorboard() -> None:
 
 @contextmanager
 def tensorboard_writer(folder: Path, enabled: bool) -> Iterator[Callable[[Event], None]]:
-    """Give a function that writes an event into TensorBoard files, or, if not enabled, does nothing. When a file
-    cannot be written, a note is printed once and the run continues."""
+    """Yield a function that writes an event to TensorBoard files or, if not enabled, does nothing. If a file cannot be
+    written, a note is printed once and the run continues."""
     if not enabled:
         yield lambda event: None
         return
@@ -42,7 +42,7 @@ def tensorboard_writer(folder: Path, enabled: bool) -> Iterator[Callable[[Event]
         except OSError as error:
             failed = True
             reason = error.strerror or str(error)
-            print_notes(f"{folder / 'tensorboard'}: {reason}; the run goes on without TensorBoard files")
+            print_notes(f"{folder / 'tensorboard'}: {reason}; the run continues without TensorBoard files")
 
     def write_scalar(name: str, value: float, step: int) -> None:
         attempt(lambda: writer.add_scalar(name, value, step))

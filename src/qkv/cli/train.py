@@ -108,7 +108,7 @@ def finetune(
     Args:
         freeze: Train only the head; the model is frozen.
         lora: Train LoRA adapters of this rank, such as 8.
-        layer_decay: Each layer's learning rate, relative to the layer above, such as 0.9.
+        layer_decay: The learning rate of each layer relative to the layer above, such as 0.9.
     """
     from qkv.library.new_run import stem
 
@@ -135,9 +135,9 @@ def train_or_resume(
     model_name: str = "",
     own_metrics: str | None = None,
 ) -> None:
-    """Start or resume the run that the options describe, and train it. `verb_options` are those of the verb alone, by
-    their recipe keys; `model_name` is the model's part of the run's name, by default the model's kind; `own_metrics` a
-    file of the user's own."""
+    """Start or resume the run that the options describe, and train it. `verb_options` are the verb's own options, by
+    their recipe keys; `model_name` is the model's part of the run's name, by default the model's kind; `own_metrics`
+    is a Python file of the user."""
     from qkv.api import own_metrics_of
 
     options = {
@@ -209,7 +209,7 @@ def resume_run(
 
 
 def newest_run(data: tuple[str, ...], model_kind: str | None) -> Path:
-    """The run in runs/ that is named after these data (and this model), and whose recipe was written last."""
+    """The newest run in runs/ that is named after this data (and this model), by the time of its recipe."""
     from qkv.library.new_run import stem
 
     if not data:
@@ -250,7 +250,7 @@ def train_and_report(session: Session, tensorboard: bool, json: bool) -> None:
 
 
 def finish(session: Session, doctor: Doctor | None, quiet: bool) -> dict[str, Any]:
-    """Score the best model, write card.md and, unless `quiet`, print the report. Give the values for --json."""
+    """Score the best model, write card.md and, unless `quiet`, print the report. Return the values for --json."""
     from qkv import session as sessions
 
     with progress_in_items() as progress:
@@ -265,7 +265,7 @@ def finish(session: Session, doctor: Doctor | None, quiet: bool) -> dict[str, An
 
 
 def write_samples(session: Session, quiet: bool) -> str:
-    """Let the model write two samples and print them, or only one if `quiet`. Give the first."""
+    """Let the model write two samples and print them, or only one if `quiet`. Return the first."""
     training = session.recipe.training
     model = qkv.load(session.run.folder, training.device)
     samples = model.samples("", 1 if quiet else 2, length=200, seed=training.seed)

@@ -1,4 +1,4 @@
-"""`qkv import` and `qkv export` convert models from and to other formats; `qkv verify` checks what a model promises."""
+"""`qkv import` and `qkv export` convert models from and to other formats; `qkv verify` checks a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qkv.errors import RefusedError, installation_hint, is_installed
 from qkv.tasks.report import TableSection
 
 POOLING_TEXTS = {"pooler": "[CLS] and BERT's pooler", "first": "[CLS]", "last": "the last token that is not padding"}
-"""The poolings that the classes of `transformers` have built in, in words."""
+"""Descriptions of the poolings that are built into classes of `transformers`."""
 
 
 def export(

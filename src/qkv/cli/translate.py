@@ -50,10 +50,10 @@ def translate(
         beams: The beam width: how many partial translations are kept. 1 takes the most likely token each time.
         nbest: How many translations of each text to show, with their log-probabilities; --penalty decides their order.
         penalty: Scores are divided by the length to this power: larger values favour longer translations.
-        temperature: Sample the tokens instead of searching for the best translation: below 1 safer, above 1 wilder.
-            --nbest says how many translations of each text to sample. --top-k, --top-p and --seed apply to sampling.
+        temperature: Sample the tokens instead of searching for the best translation: below 1 more predictable, above 1
+            more varied. --nbest sets how many translations of each text to sample; --top-k, --top-p and --seed apply.
         seed: With --temperature, the same seed gives the same translations.
-        carry: Copy names, numbers of two or more digits and unknown characters from the text when the translation lost
+        carry: Copy names, numbers of two or more digits and unknown characters from the text if the translation lost
             them: each replaces the words that the model wrote while attending to it. `qkv evaluate` does not do this.
         alignments: Below each translation, show for each of its words the source word with the most attention: pairs of
             numbers such as 0-0 1-2 (source-target, counted from 0), then pairs of words. --json adds the weights of

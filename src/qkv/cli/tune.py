@@ -44,8 +44,8 @@ def tune(
 ) -> None:
     """Search for the learning rate, width, dropout, batch size and parts that suit the data.
 
-    Every trial is a short training, evaluated on the validation set; trials that
-    lag behind are pruned. The same command continues a search that was stopped or
+    Every trial is a short run, evaluated on the validation set; trials that fall
+    behind are pruned. The same command continues a search that was stopped or
     killed. The best trial is saved as a recipe for qkv train, best.toml.
 
     qkv tune reviews.csv --minutes 20

@@ -1,1 +1,1 @@
-"""From the files people bring to token streams: readers, splits, the cache, the catalog. Knows no torch."""
+"""From files to token streams and examples: readers, splits, the cache, the catalog; torch is not imported."""

@@ -1,6 +1,6 @@
-"""Folders of derived data under a key: taken from the cache whole, or built aside and put in place at once.
+"""Folders of derived data by key: read from the cache, or built under a temporary name and then renamed.
 
-The cache is where QKV_CACHE says, or in the platform's own place.
+The cache is in the folder QKV_CACHE or, by default, in the platform's folder for caches.
 """
 
 from __future__ import annotations
@@ -28,40 +28,39 @@ from qkv.storage import (
 
 FACTS = "facts.json"
 PART_SUFFIX = ".part"
-"""The ending of a file that is still coming in."""
+"""The ending of a file that is not complete yet."""
 REMEDY = "try again, or set QKV_CACHE to a folder on another disk"
 _LEFT_OVER_SECONDS, _OLD_PART_SECONDS = 2 * 24 * 3600, 24 * 3600
 
 
 def obtain(group: str, key: str, build: Callable[[Path], None], note: Callable[[str], None] | None = None) -> Path:
-    """The folder of a key: the one in the cache, or a new one that `build` fills. `note` is called if it was
-    damaged."""
+    """The folder of a key: the one in the cache, or a new one that `build` fills. `note` reports a damaged one."""
     folder = cache_folder(group) / key
     if is_intact(folder):
         return folder
     leftovers = (path for path in folder.parent.iterdir() if path.name.endswith((PARTIAL_SUFFIX, TRASH_SUFFIX)))
     remove_stale(leftovers, _LEFT_OVER_SECONDS)
-    for downloads in ("input", "sets"):  # killed pipes and broken downloads
+    for downloads in ("input", "sets"):  # left by interrupted pipes and downloads
         remove_stale((root() / downloads).rglob(f"*{PART_SUFFIX}"), _OLD_PART_SECONDS)
     if folder.exists():
         if not _removed_damaged(folder) and is_intact(folder):
             return folder
         if note:
-            note(f"{folder}: this part of the cache was damaged or altered; it is built again.")
+            note(f"{folder}: this folder of the cache was damaged or altered; it is built again.")
     try:
-        with storage_remedy(REMEDY), atomic_folder(folder) as aside:
-            build(aside)
+        with storage_remedy(REMEDY), atomic_folder(folder) as temporary:
+            build(temporary)
     except OSError:
-        # another process put the same thing in place while we built ours
+        # another process has built the same folder in the meantime
         if not is_intact(folder):
             raise
     return folder
 
 
 def is_intact(folder: Path) -> bool:
-    """Whether all files of the manifest are there with their sha256.
+    """Whether the folder has all files of its manifest, with their sha256.
 
-    This takes about a second per gigabyte, as long as hashing the text itself, which happens at each start.
+    This takes about a second per gigabyte, as long as hashing the text itself, which is done at each start.
     """
     if not folder.is_dir():
         return False
@@ -73,9 +72,9 @@ def is_intact(folder: Path) -> bool:
 
 
 def _removed_damaged(folder: Path) -> bool:
-    """Remove a folder unless it is whole by now: another process may have found the damage, too, and repaired it.
+    """Remove a damaged folder, unless another process has repaired it in the meantime; return whether it was damaged.
 
-    Only the holder of the lock removes it, and no new folder can take its place before it is gone.
+    Only the holder of the lock removes it, so no process can remove a folder that another one has just built.
     """
     while True:
         with try_lock(folder.parent) as held:
@@ -96,7 +95,7 @@ def read_facts(folder: Path) -> JsonObject:
 
 
 def cache_folder(*parts: str) -> Path:
-    """A folder of the cache (or an absolute one), made if need be, for this user only."""
+    """A folder of the cache; if it does not exist, it is created for this user only."""
     folder = root().joinpath(*parts)
     try:
         for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
@@ -106,7 +105,7 @@ def cache_folder(*parts: str) -> Path:
         if not os.access(folder, os.W_OK | os.X_OK):
             raise PermissionError
     except (PermissionError, FileExistsError, NotADirectoryError):
-        problem = "the cache cannot be written there. Set QKV_CACHE to a folder of your own."
+        problem = "the cache cannot be written here. Set QKV_CACHE to a folder of your own."
         raise StorageError(f"{folder}: {problem}") from None
     except OSError as error:
         raise StorageError(f"{folder}: {error.strerror}. Set QKV_CACHE to a folder on another disk.") from None
@@ -116,10 +115,10 @@ def cache_folder(*parts: str) -> Path:
 def only_user_can_write(path: Path, top: Path) -> bool:
     """Whether only this user and root can write `path` or replace it.
 
-    As ssh checks keys: owner and mode of the file, of its folder, and so on up to `top`. Only `top` may be writable by
-    others, if it has the sticky bit, as a system's folder for temporary files.
+    As ssh does for keys, it checks owner and mode of the file, of its folder, and so on up to `top`. Only `top` may be
+    writable by others, if it has the sticky bit, as the system's folder for temporary files has.
     """
-    if not hasattr(os, "geteuid"):  # Windows has access control lists instead, and a cache for each user
+    if not hasattr(os, "geteuid"):  # Windows has access control lists, and a cache folder for each user
         return True
     for place in (path, *path.parents):
         status = place.lstat()
@@ -132,13 +131,13 @@ def only_user_can_write(path: Path, top: Path) -> bool:
 
 
 def root() -> Path:
-    """Where the cache is."""
+    """The folder of the cache."""
     folder = os.environ.get("QKV_CACHE")
     return Path(folder) if folder else default_root()
 
 
 def default_root() -> Path:
-    """This user's own place for caches, whatever QKV_CACHE says."""
+    """The platform's folder for caches of this user, regardless of QKV_CACHE."""
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "qkv" / "Cache"
     if sys.platform == "darwin":

@@ -1,8 +1,8 @@
-"""The catalog: public data sets that can be named instead of a file. The facts are in catalog.toml.
+"""The catalog: public data sets that can be given by name instead of a file. They are listed in catalog.toml.
 
-A set is looked for in the folders of QKV_DATA, then in the cache, then fetched: continued where it broke off, put in
-place at once. Its sha256 must always fit. Two sets need no file at all, because every Python carries them: python-docs
-and python-stdlib.
+A set is searched in the folders of QKV_DATA, then in the cache; else it is downloaded, from where an earlier download
+was interrupted. Its sha256 is always checked. Two sets need no files, because they come with Python: python-docs and
+python-stdlib.
 """
 
 from __future__ import annotations
@@ -32,26 +32,26 @@ from qkv.storage import sha256, storage_errors, storage_remedy, try_lock
 @dataclass(frozen=True)
 class CatalogFile:
     path: str
-    """Below a folder of QKV_DATA."""
+    """Its path in a folder of QKV_DATA."""
     bytes: int
     sha256: str
     address: str | None = None
     original_bytes: int | None = None
-    """Size and hash of what the address gives, where our copy is packed."""
+    """Size and hash of the download, if the copy in QKV_DATA is compressed differently."""
     original_sha256: str | None = None
 
     def locate(self) -> Path | None:
-        """The file as it is at hand, checked, or None."""
+        """The local copy of the file, after checking its hash; None if there is none."""
         folders = [Path(folder) for folder in os.environ.get("QKV_DATA", "").split(os.pathsep) if folder]
-        places = [(folder / self.path, self.sha256) for folder in folders]
-        for path, expected in [*places, (download_path(self), self.original_sha256 or self.sha256)]:
+        candidates = [(folder / self.path, self.sha256) for folder in folders]
+        for path, expected in [*candidates, (download_path(self), self.original_sha256 or self.sha256)]:
             if path.is_file():
-                _require_sum(path, expected)
+                _require_hash(path, expected)
                 return path
         return None
 
     def obtain(self, progress: Progress = no_progress) -> Path:
-        """The file, fetched if it is not at hand."""
+        """The local copy of the file, downloaded if there is none."""
         return self.locate() or fetch(self, progress)
 
 
@@ -96,14 +96,14 @@ def find(name: str) -> CatalogSet | None:
     return sets().get(name)
 
 
-def _require_sum(path: Path, expected: str) -> None:
+def _require_hash(path: Path, expected: str) -> None:
     try:
         digest = sha256(path)
     except OSError as error:
         raise DataError(str(path), f"cannot be read: {error.strerror}", "Check its permissions.") from None
     if digest != expected:
         problem = f"is not the published file (sha256 {digest[:12]}..., expected {expected[:12]}...)"
-        raise DataError(str(path), problem, "Remove it, or name your own copy by its path.")
+        raise DataError(str(path), problem, "Remove it, or give your own copy by its path.")
 
 
 def _python_docs() -> Iterator[str]:
@@ -122,7 +122,7 @@ def _python_stdlib() -> Iterator[str]:
         try:
             yield path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
-            continue  # another encoding, or gone: the rest is enough
+            continue  # not UTF-8, or just deleted; the other files are enough
 
 
 BUILTIN = {"python-docs": _python_docs, "python-stdlib": _python_stdlib}
@@ -131,40 +131,40 @@ BUILTIN = {"python-docs": _python_docs, "python-stdlib": _python_stdlib}
 CHUNK = 2**18
 TIMEOUT_SECONDS = 30
 OFFLINE = (
-    "Without a network: put the file below a folder, in the layout `qkv data list --json` shows, and set QKV_DATA "
+    "Without a network: put the file into a folder, under the path that `qkv data list --json` shows, and set QKV_DATA "
     "to that folder; python-docs and python-stdlib need no network."
 )
 UNREACHABLE = (urllib.error.URLError, TimeoutError, ConnectionError, http.client.HTTPException)
 
 
-class _KeyStaysHome(urllib.request.HTTPRedirectHandler):
-    """A key is for the server that was asked, not for the one that it sends us on to."""
+class _KeepsKeyFromOtherHosts(urllib.request.HTTPRedirectHandler):
+    """Removes an access key from a request that is redirected to another server."""
 
     def redirect_request(self, request: urllib.request.Request, *rest: Any) -> urllib.request.Request | None:
-        sent = super().redirect_request(request, *rest)
-        if sent and urlparse(sent.full_url)[:2] != urlparse(request.full_url)[:2]:
-            sent.remove_header("Authorization")
-        return sent
+        redirected = super().redirect_request(request, *rest)
+        if redirected and urlparse(redirected.full_url)[:2] != urlparse(request.full_url)[:2]:
+            redirected.remove_header("Authorization")
+        return redirected
 
 
 def open_url(address: str, headers: Mapping[str, str]) -> Any:
-    """The answer of a server, to be read."""
+    """Open a URL; return the response of the server."""
     request = urllib.request.Request(address, headers={"User-Agent": "qkv", **headers})
-    return urllib.request.build_opener(_KeyStaysHome).open(request, timeout=TIMEOUT_SECONDS)
+    return urllib.request.build_opener(_KeepsKeyFromOtherHosts).open(request, timeout=TIMEOUT_SECONDS)
 
 
 def download_path(file: CatalogFile) -> Path:
-    """Where a fetched file is kept: under the name of the original, which may not be packed as our own copy is."""
+    """Where a downloaded file is kept: under its original name, because the copy in QKV_DATA may be compressed."""
     path = PurePosixPath(file.path)
     name = PurePosixPath(urlparse(file.address).path).name if file.address else path.name
     return root() / "sets" / path.parent / name
 
 
 def fetch(file: CatalogFile, progress: Progress = no_progress) -> Path:
-    """Download a file into the cache and return its place."""
+    """Download a file into the cache and return its path."""
     if file.address is None:
         raise InputError(
-            f"{file.path}: not at hand, and there is no single address to fetch it from. Put it below a folder and set "
+            f"{file.path}: no local copy, and no single address to download it from. Put it into a folder and set "
             "QKV_DATA to that folder; `qkv data list` names its source."
         )
     final = download_path(file)
@@ -176,8 +176,8 @@ def fetch(file: CatalogFile, progress: Progress = no_progress) -> Path:
         if sha256(part) != (file.original_sha256 or file.sha256):
             part.unlink()
             raise InputError(
-                f"{file.address}: what came is not the expected file (its sha256 differs). Try again; if it stays so, "
-                "the original has changed: get it by hand and name it by its path."
+                f"{file.address}: the download is not the expected file (its sha256 differs). Try again; "
+                "if that fails, the original has changed: download it yourself and give its path."
             )
         os.replace(part, final)
     return final
@@ -185,33 +185,33 @@ def fetch(file: CatalogFile, progress: Progress = no_progress) -> Path:
 
 @contextmanager
 def download_lock(final: Path) -> Iterator[None]:
-    """One process at a time brings a file: two would write into one unfinished copy of it."""
+    """Let only one process at a time download a file: two would write to the same unfinished copy."""
     name = hashlib.sha256(os.fsencode(final.absolute())).hexdigest()[:32]
     with try_lock(cache_folder("locks", name)) as held:
         if not held:
-            raise InputError(f"{final}: another process is fetching this file. Wait for it, then try again.")
+            raise InputError(f"{final}: another process is downloading this file. Wait for it, then try again.")
         yield
 
 
 def download(
     address: str, part: Path, size: int, progress: Progress, offline: str, headers: Mapping[str, str] | None = None
 ) -> None:
-    """Bring `part` to `size` bytes, from where it is; `offline` is what to do where there is no network."""
+    """Download the rest of `part`, up to `size` bytes; `offline` is the remedy for a missing network."""
     done = part.stat().st_size if part.exists() else 0
     if done > size:
         part.unlink()
         done = 0
     if done == size:
         return
-    reach = {"Range": f"bytes={done}-"} if done else {}
+    resume_header = {"Range": f"bytes={done}-"} if done else {}
     try:
-        with open_url(address, {**(headers or {}), **reach}) as answer:
-            continued = getattr(answer, "status", 200) == 206
+        with open_url(address, {**(headers or {}), **resume_header}) as response:
+            continued = getattr(response, "status", 200) == 206
             done = done if continued else 0
-            promised = done + int(answer.headers.get("Content-Length") or 0)
+            promised = done + int(response.headers.get("Content-Length") or 0)
             with part.open("ab" if continued else "wb") as file:
-                # one byte more than expected is enough to see that the file is another
-                while done <= size and (chunk := answer.read(min(CHUNK, size - done + 1))):
+                # one byte more than expected shows that it is a different file
+                while done <= size and (chunk := response.read(min(CHUNK, size - done + 1))):
                     file.write(chunk)
                     done += len(chunk)
                     progress(f"fetching {part.stem}", done, size)
@@ -219,9 +219,9 @@ def download(
                 os.fsync(file.fileno())
         if done < min(promised, size):
             raise InputError(
-                f"{address}: broke off after {done:,} of {size:,} bytes. Try again: it goes on from there."
+                f"{address}: interrupted after {done:,} of {size:,} bytes. Try again: it continues from there."
             )
     except urllib.error.HTTPError as error:
-        raise InputError(f"{address}: the server answers {error.code} {error.reason}. {offline}") from None
+        raise InputError(f"{address}: the server replied {error.code} {error.reason}. {offline}") from None
     except UNREACHABLE as error:
-        raise InputError(f"{address}: cannot be fetched ({getattr(error, 'reason', error)}). {offline}") from None
+        raise InputError(f"{address}: cannot be downloaded ({getattr(error, 'reason', error)}). {offline}") from None

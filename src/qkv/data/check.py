@@ -40,7 +40,7 @@ _ODD = {
 class DataReport:
     problems: list[QkvError] = field(default_factory=list)
     more_problems: int = 0
-    """Those beyond the first MAX_PROBLEMS."""
+    """The number of problems beyond the first MAX_PROBLEMS."""
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     prepared: Prepared | None = None
@@ -69,7 +69,7 @@ def check(
         corpus = report.prepared.corpus
         report.context = context(len(report.prepared.train.tokens))
         _require_enough(report, report.prepared, report.context)
-    except ConfigError as error:  # of the options, not of the text
+    except ConfigError as error:  # an error in the options, not in the text
         report.add(error)
         return report
     except QkvError as error:
@@ -100,7 +100,7 @@ def _require_enough(report: DataReport, prepared: Prepared, context: int) -> Non
 
 
 def _inspect(corpus: CorpusConfig, report: DataReport, progress: Progress) -> None:
-    """One pass over the text for odd characters and lines; after a file that cannot be read the others are examined."""
+    """Search the text for odd characters and lines; a file that cannot be read is reported, and the others are read."""
     findings, odd, extracted = Findings(), _OddText(), DocumentTexts()
     on_read = byte_counter(progress, "checking")
     for source in _sources(corpus, report):
@@ -119,8 +119,8 @@ def _inspect(corpus: CorpusConfig, report: DataReport, progress: Progress) -> No
 def _sources(corpus: CorpusConfig, report: DataReport) -> list[Source | Builtin]:
     """Every source that exists; the others are problems."""
     if standard_input.STDIN_NAME in corpus.files:
-        kept = standard_input.find_copy(corpus)
-        return [] if kept is None else [Source(kept, name="standard input")]
+        copy = standard_input.find_copy(corpus)
+        return [] if copy is None else [Source(copy, name="standard input")]
     sources: list[Source | Builtin] = []
     for name in (*corpus.files, *corpus.valid):
         try:
@@ -135,12 +135,12 @@ def _sources(corpus: CorpusConfig, report: DataReport) -> list[Source | Builtin]
 class _OddText:
     def __init__(self) -> None:
         self.odd: Counter[str] = Counter()
-        self.not_normal = self.long_lines = self.lines = 0
+        self.not_nfc = self.long_lines = self.lines = 0
         self.distinct: set[bytes] = set()
 
     def add(self, text: str) -> None:
         if not unicodedata.is_normalized("NFC", text):
-            self.not_normal += sum(not unicodedata.is_normalized("NFC", line) for line in text.split("\n"))
+            self.not_nfc += sum(not unicodedata.is_normalized("NFC", line) for line in text.split("\n"))
         for name, pattern in _ODD.items():
             if count := len(pattern.findall(text)):
                 self.odd[name] += count
@@ -152,9 +152,9 @@ class _OddText:
 
     def warnings(self) -> list[str]:
         lines = [f"{count:,} {name}." for name, count in self.odd.items()]
-        if self.not_normal:
+        if self.not_nfc:
             lines.append(
-                f"{self.not_normal:,} lines are not in Unicode's composed form (NFC): é may be written in two ways."
+                f"{self.not_nfc:,} lines are not in Unicode's composed form (NFC): é may be written in two ways."
             )
         if self.long_lines:
             lines.append(f"{self.long_lines:,} lines are longer than {LONG_LINE:,} characters.")

@@ -11,7 +11,7 @@ from qkv.data.formats.delimited import is_number
 from qkv.data.formats.tabular import Table
 
 MAX_CLASSES_SHARE = 0.2
-"""A column with more distinct values than this share of the rows is a label only if its name says so."""
+"""A column with more distinct values than this share of the rows is a label only if it has a usual name of labels."""
 _MAX_CLASS_LENGTH = 40
 _MIN_DISTINCT_IDS = 0.95
 _CODE = re.compile(
@@ -21,7 +21,7 @@ _CODE = re.compile(
 _CODE_OR_ID = re.compile(rf"{_CODE.pattern}|(?=\S*\d)[\w#:/.-]{{1,64}}")
 """Addresses, dates and times; and, if nearly all cells of a column differ, words with a digit."""
 _PROSE_WORDS, _PROSE_CHARACTERS = 2.5, 15
-"""The cells of a column of prose have at least so many words, or so many characters, on average."""
+"""The cells of a column of prose have on average at least this many words, or this many characters."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,6 @@ class ColumnProfile:
 
 
 def column_profiles(table: Table) -> list[ColumnProfile]:
-    """Of each column but one of splits."""
+    """The profiles of all columns except the column of splits."""
     columns = [(index, name) for index, name in enumerate(table.columns) if name != table.split_column]
     return [ColumnProfile.of(name, table.sample_column(index)) for index, name in columns]

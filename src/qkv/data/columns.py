@@ -28,7 +28,7 @@ def given_column(table: Table, given: str | None, role: str) -> str | None:
 
 
 def without_level(label: str) -> str:
-    """The column of what --label names: category of category:1."""
+    """The column in the value of --label: category in category:1."""
     return re.sub(r":[1-9]$", "", label)
 
 
@@ -67,7 +67,7 @@ def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> As
 
 
 def lacks_label(table: Table, label: str, may_lack: bool, findings: Findings) -> bool:
-    """Whether a table that may lack labels, such as the test file of a folder, has none; then a note says so."""
+    """Whether a table that may lack labels, such as the test file of a folder, has none, which is noted."""
     lacks = may_lack and label not in table.columns
     if lacks:
         findings.add_note(Caution(f"{table.where}: has no column {label!r} and is not used."))
@@ -92,7 +92,7 @@ class TextColumns:
     level: int = 0
     """How many levels of labels such as LOC:city are learned; 0: all."""
     other_labels: tuple[str, ...] = ()
-    """Columns that could be the label as well, if none was named."""
+    """Other columns that could be the label, if none was given."""
 
     def by_role(self) -> dict[str, str]:
         label = f"{self.label}:{self.level}" if self.level else self.label
@@ -119,7 +119,7 @@ def guess_columns(table: Table, config: ExamplesConfig) -> TextColumns:
 
 
 def guess_texts(table: Table, config: ExamplesConfig) -> tuple[str, str | None]:
-    """The column of the text, and that of the second text where there are pairs."""
+    """The column of the text, and of pairs that of the second text."""
     options = {"text": config.text, "text2": config.text2, "id": config.id}
     given = {role: given_column(table, option, role) for role, option in options.items()}
     given["label"] = given_label(table, config.label)[0]
@@ -147,7 +147,7 @@ def _with_usual_names(profiles: Iterable[ColumnProfile], usual_names: Sequence[s
 def _guess_texts(table: Table, unassigned: Sequence[ColumnProfile], pairs: bool) -> tuple[str, str | None]:
     """The column of the text, and that of the second text if `pairs` are allowed and two columns belong together."""
     texts = [profile for profile in unassigned if profile.is_text]
-    if all(profile.is_class for profile in texts):  # then texts that look like identifiers are what there is to read
+    if all(profile.is_class for profile in texts):  # then texts that look like identifiers are candidates too
         texts = [profile for profile in unassigned if profile.is_text or profile.holds_words]
     prose = [profile for profile in texts if profile.is_prose]
     if pairs and (pair := _guess_text_pair(prose, table)) is not None:
@@ -198,7 +198,7 @@ def _likely_labels(profiles: Iterable[ColumnProfile]) -> list[ColumnProfile]:
 
 
 def _guess_label(table: Table, unassigned: Sequence[ColumnProfile]) -> tuple[str, tuple[str, ...]]:
-    """The column of the label, the last of several that are as likely; and others that could be it."""
+    """The column of the label, the last one if several are equally likely; and the others that could be it."""
     likely = _likely_labels(unassigned)
     candidates = [profile for profile in unassigned if profile.filled_share > 0 and not profile.is_id]
     if not likely and len(candidates) != 1:

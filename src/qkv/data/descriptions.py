@@ -39,22 +39,22 @@ EXCERPT_CHARACTERS = 100
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What `qkv train` does with data when no option says otherwise."""
+    """What `qkv train` does with the data by default."""
 
     task: str
     model: str
-    """The name that --model takes."""
+    """The name of the model, as for --model."""
     unit: str
-    """What the sizes of the splits are counted in."""
+    """The unit of the sizes of the splits."""
     train: int
     valid: int
     test: int
     """0 without a test set."""
     held_out: bool
-    """Whether the validation data are a part of the training data that is held out."""
+    """Whether the validation data are held out of the training data."""
     metric: str
     max_tokens: int
-    """How many tokens a text or a window has at most; 0 for images and rows of numbers."""
+    """The largest number of tokens in a text or window; 0 for images and rows of numbers."""
     examples: tuple[dict[str, str], ...]
     """Some training examples, exactly as the model gets them."""
 
@@ -72,7 +72,7 @@ class TrainingPlan:
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class PlannedDescription(ShownResult):
-    """What all descriptions have: what a run would do with the data, or why it would refuse them."""
+    """The common part of all descriptions: what a run would do with the data, or why it would refuse them."""
 
     notes: tuple[str, ...]
     plan: TrainingPlan | None = None
@@ -103,17 +103,17 @@ class Description(PlannedDescription):
     bytes: int
     distinct_characters: int
     distinct_words: int
-    """Of a long text, only in its first part."""
+    """The number of distinct words; of a long text, only in its first part."""
     longest_line: int
     tokenizer: dict[str, Any]
     """The tokenizer that `auto` would choose."""
     beginning: str
     validation_characters: int | None = None
-    """Of the validation text, if it was given."""
+    """The number of characters of the validation text, if one was given."""
 
     def values(self) -> dict[str, Any]:
-        left_out = {"validation_characters"} if self.validation_characters is None else set()
-        return {name: value for name, value in super().values().items() if name not in left_out}
+        omitted = {"validation_characters"} if self.validation_characters is None else set()
+        return {name: value for name, value in super().values().items() if name not in omitted}
 
 
 def describe_text(corpus: CorpusConfig, piped: Path | None, progress: Progress) -> Description:
@@ -154,7 +154,7 @@ class _WordCounter:
 
     def __init__(self) -> None:
         self.beginning, self.count = "", 0
-        self._in_word = False  # the previous piece ended inside a word
+        self._in_word = False  # whether the previous piece ended inside a word
 
     def add(self, text: str, is_last: bool) -> None:
         self.beginning += text[: BEGINNING_CHARACTERS - len(self.beginning)]
@@ -179,7 +179,7 @@ class ExamplesDescription(PlannedDescription):
     unit: str
     """The unit of `lengths`."""
     lengths: dict[str, int]
-    """The shortest, median and longest of the training examples."""
+    """The shortest, median and longest length of the training examples."""
     ranges: dict[str, dict[str, float]]
     """The lowest, mean and highest value of each column of numbers, and how many are missing."""
     copies: int

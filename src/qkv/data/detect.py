@@ -1,6 +1,6 @@
-"""What files hold, decided in one place for all commands: plain text, labelled examples, or parallel text.
+"""Detects what files contain, for all commands: plain text, labelled examples, or parallel text.
 
-`Detected` keeps the previews of the files for whoever reads them, so that files are opened only once. Detection raises
+`Detected` keeps the previews of the files for the readers, so that files are opened only once. Detection raises
 no errors: a file that cannot be read is refused where it is read.
 """
 
@@ -55,7 +55,7 @@ def report_deciding_options(given: Mapping[str, Any]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Detected:
-    """What the files of a corpus hold."""
+    """What the files of a corpus contain."""
 
     corpus: Mapping[str, Any]
     content: Content
@@ -68,7 +68,7 @@ class Detected:
 
     @cached_property
     def numeric(self) -> bool:
-        """Whether the first file, read as labelled examples, has rows of numbers."""
+        """Whether the first file, read as labelled examples, contains rows of numbers."""
         first = self._first_examples
         if first is None or first.kind != "table":
             return False
@@ -80,12 +80,12 @@ class Detected:
 
     @property
     def images(self) -> bool:
-        """Whether the first file, read as labelled examples, has images."""
+        """Whether the first file, read as labelled examples, contains images."""
         return self._first_examples is not None and self._first_examples.kind in IMAGE_KINDS
 
     @property
     def inputs(self) -> Literal["text", "images", "numbers"]:
-        """What an example is, by the first file; text if that is not known before the examples are read."""
+        """The kind of input, from the first file; text if it is not known before the examples are read."""
         return "images" if self.images else "numbers" if self.numeric else "text"
 
     @cached_property
@@ -107,7 +107,7 @@ class Detected:
 
     @property
     def text_notes(self) -> tuple[str, ...]:
-        """What might be meant as labels in files that are read as text, and the option that reads it so."""
+        """Notes on possible labels in files that are read as text, with the option that reads them as labels."""
         files = [str(name) for name in self.corpus.get("files") or ()]
         notes = []
         if names := self.label_folders:
@@ -129,7 +129,7 @@ class Detected:
 
 
 def detect(corpus: Mapping[str, Any]) -> Detected:
-    """Decide what the files of a recipe's `corpus` section hold, by its options and by the first rows of the files."""
+    """Detect what the files of a recipe's `corpus` section contain, from its options and their first rows."""
     files = [str(name) for name in corpus.get("files") or ()]
     documents, pattern = corpus.get("documents"), corpus.get("filter")
     previews = FilePreviews(corpus.get("encoding"))
@@ -156,7 +156,7 @@ def is_labelled(files: Sequence[str], previews: FilePreviews, pattern: str | Non
 
 
 def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
-    """Whether a file, a folder, an archive or a set of the catalog holds labelled examples."""
+    """Whether a file, a folder, an archive or a set of the catalog contains labelled examples."""
     if (task := catalog_task(name)) is not None:
         return task not in ("language modelling", "translation")
     path = Path(name)
@@ -168,7 +168,7 @@ def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
 
 
 def _label_folders(name: str, previews: FilePreviews) -> tuple[str, ...]:
-    """The sub-folders of a folder of texts; none if some of its files are outside of sub-folders."""
+    """The sub-folders of a folder of texts; none if some of its files are not in sub-folders."""
     findings = Findings()
     try:
         if not Path(name).is_dir():

@@ -1,4 +1,4 @@
-"""Whether files are clearly parallel text: aligned files, or a table of texts and their translations or answers."""
+"""Decides whether files are clearly parallel text: aligned files, or a table of texts with translations or answers."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from qkv.data.split_files import PairFiles
 from qkv.errors import QkvError
 
 READ_ERRORS = (QkvError, OSError, TypeError, ValueError, LookupError)
-"""What a file that cannot be read raises; it is reported by whoever reads it."""
+"""The exceptions of a file that cannot be read; they are ignored here, and reported when the file is read."""
 COMPARED_LINES = 100
 """How many lines of two files are compared to decide whether they are aligned."""
 MAX_UNMATCHED_SHARE = 0.1
-"""The share of lines that may be blank in one file alone, and of cells of a translation that may be numbers."""
+"""The share of lines that may be blank in only one file, and of cells of a translation that may be numbers."""
 MAX_LENGTH_RATIO = 4
-"""All texts of one language together may be this many times as long as those of the other."""
+"""The texts of one language may in total be this many times as long as those of the other."""
 _ATTRIBUTION = "CC-BY"
 
 
@@ -54,7 +54,7 @@ def is_parallel(files: Sequence[str], previews: FilePreviews, pattern: str | Non
         if len(paths) % 2 == 0 and all(file_pair_languages(first.name, second.name) for first, second in pairs):
             return _files_match(files, previews, pattern)
         return all(_is_table_of_pairs(Source(path), previews) for path in paths)
-    except AmbiguousLanguagesError:  # of a folder; whoever reads it asks which languages are meant
+    except AmbiguousLanguagesError:  # of a folder; when it is read, the error asks for the languages
         return True
     except READ_ERRORS:
         return False
@@ -67,10 +67,10 @@ def _files_match(files: Sequence[str], previews: FilePreviews, pattern: str | No
 
 
 def _looks_parallel(group: PairFiles, previews: FilePreviews) -> bool:
-    """Whether the first lines of two files match: hardly any is blank in one file alone, and the lengths are similar.
+    """Whether the first lines of two files match: few are blank in only one file, and the lengths are similar.
 
-    The number of lines is not compared: a file that lost its end is refused where it is read, and not taken for plain
-    text.
+    The number of lines is not compared: a file that is cut short should be refused when it is read, and not read as
+    plain text.
     """
     if group.second is None:
         return _is_table_of_pairs(group.first, previews)
@@ -122,7 +122,7 @@ def _is_table_of_pairs(source: Source, previews: FilePreviews) -> bool:
 
 
 def _look_answered(table: Table, pair: tuple[str, str]) -> bool:
-    """Whether two columns hold texts and what is to be written for them, and no other column is a label."""
+    """Whether two columns hold texts and their answers, and no other column is a label."""
     others = [column for column in table.columns if column not in (*pair, table.split_column)]
     if any(normalize(column) in LABEL for column in others):
         return False
@@ -132,7 +132,7 @@ def _look_answered(table: Table, pair: tuple[str, str]) -> bool:
 
 
 def _look_translated(table: Table, columns: tuple[str, str]) -> bool:
-    """Whether two columns hold texts of similar length: no labels, no numbers, and mostly several words in one."""
+    """Whether two columns hold texts of similar length: neither labels nor numbers, and mostly several words."""
     texts = [[str(cell or "").strip() for cell in table.sample_column(table.columns.index(name))] for name in columns]
     for column in texts:
         if len(set(column)) < len(column) / 4 or sum(map(is_number, column)) > MAX_UNMATCHED_SHARE * len(column):

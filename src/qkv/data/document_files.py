@@ -1,8 +1,8 @@
 """Documents written to a new file: .jsonl, or .txt that qkv reads back as the same documents.
 
-In a .txt a line or a paragraph is a document; a document that does not fit is refused, never changed (except for blank
-lines at its ends). A .jsonl takes any document; in both a lone surrogate becomes a question mark. The file is written
-under another name and gets its own when it is complete.
+In a .txt, each line or paragraph is a document; a document that cannot be written so is refused, and never changed,
+except for blank lines at its ends. A .jsonl can hold any document. In both, a lone surrogate becomes a question mark.
+The file is written under a temporary name and renamed when it is complete.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEFT_OVER_SECONDS = 24 * 3600
 
 
 def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
-    """Refuse a name that cannot be, or must not be, written."""
+    """Refuse a name that cannot or must not be written."""
     where = display_name(path)
     if not path.name.lower().endswith(endings):
         raise InputError(f"{where}: cannot be written. Expected a name that ends in {' or '.join(endings)}.")
@@ -36,16 +36,16 @@ def require_new(path: Path, endings: tuple[str, ...], force: bool) -> None:
     if os.path.lexists(path) and not force:
         raise InputError(f"{where}: already exists. Choose another name, or replace it with --force.")
     if not os.path.isdir(path.parent):
-        raise InputError(f"{where}: the folder {display_name(path.parent)} does not exist. Make it first.")
+        raise InputError(f"{where}: the folder {display_name(path.parent)} does not exist. Create it first.")
 
 
 class DocumentWriter:
-    """Documents as JSON, an object a line."""
+    """Writes documents as JSON, one object per line."""
 
     documents: Documents | None = None
-    """How the file is to be read back, where its format does not say so."""
+    """The `documents` option that reads the file back; None for .jsonl, which needs none."""
     wanted = True
-    """Whether the file gets its name in the end."""
+    """Whether the file is renamed at the end, and not deleted."""
 
     def __init__(self, path: Path, file: TextIOWrapper) -> None:
         self.path, self.file = path, file
@@ -62,7 +62,7 @@ class DocumentWriter:
 
 
 class PlainTextWriter(DocumentWriter):
-    """Documents as lines or paragraphs of a text; one alone may be the whole text."""
+    """Writes documents as lines or paragraphs of a text; a single document may be the whole text."""
 
     def __init__(self, path: Path, file: TextIOWrapper, documents: Documents) -> None:
         super().__init__(path, file)
@@ -96,7 +96,7 @@ class PlainTextWriter(DocumentWriter):
         lines = text.split("\n")
         remedy = ""
         if "\0" in text:
-            problem = "holds a NUL character, which a text file must not"
+            problem = "holds a NUL character, which is not allowed in a text file"
         elif self.documents == "lines" and len(lines) > 1:
             problem = "has several lines, and with --documents lines a line end separates documents"
         elif self.documents == "paragraphs" and not all(line.strip() for line in lines):
@@ -105,28 +105,28 @@ class PlainTextWriter(DocumentWriter):
         else:
             return
         where = f"{display_name(self.path)}: document {self.count:,} ({display_name(excerpt(text, 40))})"
-        raise DataError(where, problem, f"Write .jsonl, which takes any document{remedy}.")
+        raise DataError(where, problem, f"Write .jsonl, which can hold any document{remedy}.")
 
 
 @contextmanager
 def document_file(path: Path | None, documents: Documents) -> Iterator[DocumentWriter | None]:
-    """A new file for documents, which is put in place at the end, unless something failed or it is not wanted."""
+    """Write documents to a new file, which gets its name at the end, unless an error occurred or it is not wanted."""
     if path is None:
         yield None
         return
-    aside = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL_SUFFIX}")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{PARTIAL_SUFFIX}")
     remove_stale(path.parent.glob(f".{escape(path.name)}.*{PARTIAL_SUFFIX}"), LEFT_OVER_SECONDS)
     with ExitStack() as cleanup:
-        cleanup.callback(aside.unlink, missing_ok=True)  # before it is opened: a signal may come at any moment
+        cleanup.callback(temporary.unlink, missing_ok=True)  # before it is opened: a signal may come at any moment
         try:
             with storage_errors(path):
-                plain = aside.open("wb")
+                file = temporary.open("wb")
         except OSError as error:  # a name that this file system does not accept
             raise StorageError(f"{display_name(path)}: {error.strerror}. Choose another name or place.") from None
-        # without a name and a time in it, the same documents give the same bytes
-        packed = gzip.GzipFile("", "wb", 6, plain, mtime=0) if path.suffix.lower() == ".gz" else plain
-        # a lone surrogate, which a few encodings let through, becomes a question mark
-        text = TextIOWrapper(packed, encoding="utf-8", errors="replace", newline="\n")
+        # without a name and a time, the same documents give the same bytes
+        compressed = gzip.GzipFile("", "wb", 6, file, mtime=0) if path.suffix.lower() == ".gz" else file
+        # a lone surrogate, which a few encodings allow, becomes a question mark
+        text = TextIOWrapper(compressed, encoding="utf-8", errors="replace", newline="\n")
         is_json = path.name.lower().removesuffix(".gz").endswith(".jsonl")
         writer = DocumentWriter(path, text) if is_json else PlainTextWriter(path, text, documents)
         try:
@@ -134,15 +134,15 @@ def document_file(path: Path | None, documents: Documents) -> Iterator[DocumentW
             writer.finish()
             with storage_errors(path):
                 text.close()
-                plain.close()
+                file.close()
                 if writer.wanted:
-                    flush(aside)
-                    aside.replace(path)
+                    flush(temporary)
+                    temporary.replace(path)
                     flush(path.parent)
         finally:
-            for file in (text, packed, plain):
-                with suppress(OSError):  # what could not be written before cannot be written now
-                    file.close()
+            for stream in (text, compressed, file):
+                with suppress(OSError):  # a write that failed before fails again
+                    stream.close()
 
 
 def _line_end_before(beginning: str) -> str:

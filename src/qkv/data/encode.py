@@ -1,15 +1,15 @@
-"""Examples and pairs as rows of ids, one after the other in one array: what batches are cut from.
+"""Encodes examples and pairs as rows of ids, one after the other in one array, from which batches are made.
 
-A text is [*opening, ids, *closing]; a pair of texts that are read together has its second text behind, with its own
-closing (BERT's [CLS] A [SEP] B [SEP]). A text that is too long loses its end, of a pair the longer one loses first. A
-sentence of tagged words that is too long becomes several rows, since each word is scored where it stands.
+A text is [*opening, ids, *closing]; in a pair of texts, the second text follows with its own closing (BERT's
+[CLS] A [SEP] B [SEP]). A text that is too long is truncated, in a pair the longer one first. A sentence of tagged words
+that is too long becomes several rows, because every word must be scored.
 
-Of a text and its translation all sources are in one array and all targets in another:
+Sources and targets of translations are in two arrays:
 
-    source   [*opening, tag, ids, end]      the tag, <2de>, where there are several languages to translate to
-    target   [ids, end]                     the model itself knows what the decoder begins with
+    source   [*opening, tag, ids, end]      the tag, <2de>, only if there are several target languages
+    target   [ids, end]                     the model itself adds the start token of the decoder
 
-Where one of the two is too long, the pair is left out and counted: half a translation would be wrong.
+If either is too long, the pair is left out and counted: half a translation would be wrong.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from qkv.errors import ConfigError, InputError
 from qkv.text.tokenizer import Tokenizer
 from qkv.text.vocabulary import tags, written_tag
 
-TEXTS_AT_ONCE = 4096
-MANY_CUT = 0.1
-"""The share of the texts from which on it matters that they lost their end."""
+ENCODING_BATCH = 4096
+NOTABLE_CUT_SHARE = 0.1
+"""If more than this share of the texts is truncated, the note is a caution."""
 TextOrPair = tuple[str, str | None]
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """Row i is `ids[starts[i]:starts[i + 1]]`; where there are pairs, its second text begins `seconds[i]` ids into it.
+    """Row i is `ids[starts[i]:starts[i + 1]]`. Of a pair, the second text begins at `second_starts[i]` in the row.
 
-    Of tagged words, word w has its first token at `places[w]` of its row, and row i has the words `words[i]` to
-    `words[i + 1]`.
+    The first token of tagged word w is at position `word_starts[w]` of its row; row i has the words from `words[i]` up
+    to `words[i + 1]`.
     """
 
     ids: Ids
     starts: Numbers
-    seconds: Numbers | None = None
-    places: Numbers | None = None
+    second_starts: Numbers | None = None
+    word_starts: Numbers | None = None
     words: Numbers | None = None
-    cut: int = 0  # texts that lost their end, sentences that became several rows
-    unknown: int = 0  # tokens
+    cut: int = 0  # truncated texts, or sentences that became several rows
+    unknown: int = 0  # tokens that are not in the vocabulary
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -65,13 +65,13 @@ class EncodedRows:
         return self.ids[self.starts[number] : self.starts[number + 1]]
 
     def notes(self, what: str, context: int) -> list[str]:
-        """What was done to the texts, in words."""
+        """Notes on truncated texts and unknown tokens."""
         notes = list[str]()
         if self.cut:
-            done = "cut there" if self.places is None else "read in parts"
-            some = f"{self.cut:,} {what} are" if self.cut > 1 else f"one of the {what} is"
-            note = f"{some} longer than the context of {context:,} tokens; {done}."
-            lost = self.places is None and self.cut > MANY_CUT * len(self)
+            done = "truncated" if self.word_starts is None else "read in parts"
+            subject = f"{self.cut:,} {what} are" if self.cut > 1 else f"one of the {what} is"
+            note = f"{subject} longer than the context of {context:,} tokens; {done}."
+            lost = self.word_starts is None and self.cut > NOTABLE_CUT_SHARE * len(self)
             notes.append(Caution(note) if lost else note)
         return [*notes, *_unknown(self.unknown, what)]
 
@@ -83,28 +83,28 @@ def _unknown(count: int, what: str) -> list[str]:
 
 
 class _RowBuilder:
-    """Rows that grow, at as few bytes an id as the vocabulary allows."""
+    """Collects rows, with as few bytes per id as the vocabulary allows."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.ids = array(np.dtype(token_type(tokenizer.vocabulary)).char)
         self.starts = array("q", [0])
-        self.mark, self.unknown, self.cut = tokenizer.unknown, 0, 0
+        self.unknown_id, self.unknown, self.cut = tokenizer.unknown, 0, 0
 
     def add(self, ids: Sequence[int]) -> None:
-        """Ids of the row at hand that come from text."""
+        """Add ids of text to the current row."""
         self.ids.extend(ids)
-        self.unknown += 0 if self.mark is None else ids.count(self.mark)
+        self.unknown += 0 if self.unknown_id is None else ids.count(self.unknown_id)
 
     @property
     def length(self) -> int:
-        """Of the row at hand."""
+        """The length of the current row."""
         return len(self.ids) - self.starts[-1]
 
     def end_row(self) -> None:
         self.starts.append(len(self.ids))
 
     def rows(self, **columns: array[int]) -> EncodedRows:
-        """The rows, with further columns of `EncodedRows`."""
+        """The collected rows, with other fields of `EncodedRows`."""
         ids = np.frombuffer(self.ids, dtype=self.ids.typecode) if self.ids else np.zeros(0, dtype=self.ids.typecode)
         more = {name: _int64(column) for name, column in columns.items()}
         return EncodedRows(ids, _int64(self.starts), **more, cut=self.cut, unknown=self.unknown)
@@ -115,15 +115,15 @@ def _int64(values: array[int]) -> Numbers:
 
 
 def room_for(tokenizer: Tokenizer, context: int, *, pairs: bool) -> int:
-    """How many ids of text fit between those that go around."""
+    """How many ids of text fit into the context besides the special tokens."""
     around = len(tokenizer.opening) + len(tokenizer.closing) + (len(end_of(tokenizer)) if pairs else 0)
     if context - around < 1 + pairs:
-        raise InputError(f"a context of {context} has no room for a text: {around} tokens go around it.")
+        raise InputError(f"a context of {context} has no room for a text: special tokens take {around}.")
     return context - around
 
 
 def end_of(tokenizer: Tokenizer) -> tuple[int, ...]:
-    """What ends a text, and divides the texts of a pair: the closing tokens, else the mark between documents."""
+    """The tokens that end a text and separate the texts of a pair: the closing tokens, else the document separator."""
     return tokenizer.closing or (tokenizer.separator,)
 
 
@@ -136,41 +136,41 @@ def texts_of(examples: TextExamples) -> Iterator[TextOrPair]:
 def encode_texts(tokenizer: Tokenizer, texts: Iterable[TextOrPair], context: int, *, pairs: bool) -> EncodedRows:
     """Texts, or pairs of texts, as rows of at most `context` ids."""
     room = room_for(tokenizer, context, pairs=pairs)
-    rows, seconds = _RowBuilder(tokenizer), array("q")
+    rows, second_starts = _RowBuilder(tokenizer), array("q")
     for first, second in _encoded(tokenizer, texts, pairs):
         if len(first) + len(second) > room:
             rows.cut += 1
-            first, second = _shortened(first, second, room)
+            first, second = _truncated(first, second, room)
         rows.ids.extend(tokenizer.opening)
         rows.add(first)
         if pairs:
             rows.ids.extend(end_of(tokenizer))
-            seconds.append(rows.length)
+            second_starts.append(rows.length)
             rows.add(second)
         rows.ids.extend(tokenizer.closing)
         if not rows.length:  # a text without a token
             rows.ids.append(tokenizer.separator)
         rows.end_row()
-    return rows.rows(seconds=seconds) if pairs else rows.rows()
+    return rows.rows(second_starts=second_starts) if pairs else rows.rows()
 
 
 def _encoded(tokenizer: Tokenizer, texts: Iterable[TextOrPair], pairs: bool) -> Iterator[tuple[list[int], list[int]]]:
     remaining = iter(texts)
-    while part := list(islice(remaining, TEXTS_AT_ONCE)):
+    while part := list(islice(remaining, ENCODING_BATCH)):
         first = tokenizer.encode_batch([text for text, _ in part])
         second = tokenizer.encode_batch([text or "" for _, text in part]) if pairs else [[]] * len(part)
         yield from zip(first, second, strict=True)
 
 
-def _shortened(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
-    """The longer of the two gives way until both fit."""
+def _truncated(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
+    """Truncate the longer of two texts until both fit."""
     short = min(len(first), len(second), room // 2)
     sizes = (short, room - short) if len(first) <= len(second) else (room - short, short)
     return first[: sizes[0]], second[: sizes[1]]
 
 
 def decoded(tokenizer: Tokenizer, ids: npt.NDArray[Any]) -> str:
-    """The text that a model gets: without special tokens, and with UNK for what the vocabulary lacks."""
+    """The text that a model gets, without special tokens, and with UNK for tokens that are not in the vocabulary."""
     known, parts = list[int](), list[str]()
     for number in ids.tolist():
         if number == tokenizer.unknown:
@@ -188,37 +188,37 @@ def sentences_of(examples: TagExamples) -> Iterator[Sequence[str]]:
 
 
 def encode_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]], context: int) -> EncodedRows:
-    """Sentences of words as rows of ids; the place of each word's first token is kept."""
+    """Sentences of words as rows of ids, with the position of each word's first token."""
     room = room_for(tokenizer, context, pairs=False)
-    rows, places, words = _RowBuilder(tokenizer), array("q"), array("q", [0])
-    none = [tokenizer.separator if tokenizer.unknown is None else tokenizer.unknown]  # for a word without a token
+    rows, word_starts, words = _RowBuilder(tokenizer), array("q"), array("q", [0])
+    substitute = [tokenizer.separator if tokenizer.unknown is None else tokenizer.unknown]  # for a word without tokens
 
     def close() -> None:
         rows.ids.extend(tokenizer.closing)
         rows.end_row()
-        words.append(len(places))
+        words.append(len(word_starts))
 
     for sentence in _encoded_words(tokenizer, sentences):
         rows.ids.extend(tokenizer.opening)
         held, cut = 0, False
         for ids in sentence:
-            ids = ids[:room] or none
+            ids = ids[:room] or substitute
             if held + len(ids) > room:
                 close()
                 rows.ids.extend(tokenizer.opening)
                 held, cut = 0, True
-            places.append(rows.length)
+            word_starts.append(rows.length)
             rows.add(ids)
             held += len(ids)
         rows.cut += cut
         close()
-    return rows.rows(places=places, words=words)
+    return rows.rows(word_starts=word_starts, words=words)
 
 
 def _encoded_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> Iterator[list[list[int]]]:
-    lead = " " if tokenizer.kind == "bpe" else ""  # a word of byte pairs begins with its space
+    lead = " " if tokenizer.kind == "bpe" else ""  # in BPE, a word begins with its space
     remaining = iter(sentences)
-    while part := list(islice(remaining, TEXTS_AT_ONCE // 16)):
+    while part := list(islice(remaining, ENCODING_BATCH // 16)):
         ids = iter(tokenizer.encode_batch([lead + word for words in part for word in words]))
         for words in part:
             yield list(islice(ids, len(words)))
@@ -226,38 +226,38 @@ def _encoded_words(tokenizer: Tokenizer, sentences: Iterable[Sequence[str]]) -> 
 
 @dataclass(frozen=True)
 class PairRows:
-    """Row i of `sources` is translated by row i of `targets`; both are example `kept[i]` of the split."""
+    """Row i of `targets` is the translation of row i of `sources`; the pair is example `kept[i]` of the split."""
 
     sources: EncodedRows
     targets: EncodedRows
     kept: Numbers
     left_out: int = 0
-    """Pairs that are too long."""
+    """The number of pairs that are too long."""
 
     def __len__(self) -> int:
         return len(self.kept)
 
     def notes(self, what: str, longest: int) -> list[str]:
-        """What was done to the pairs, in words."""
+        """Notes on pairs that were left out, and on unknown tokens."""
         notes = []
         if self.left_out:
-            whole = len(self) + self.left_out
-            notes.append(f"{self.left_out:,} of {whole:,} {what} are longer than {longest:,} tokens and left out.")
+            total = len(self) + self.left_out
+            notes.append(f"{self.left_out:,} of {total:,} {what} are longer than {longest:,} tokens and left out.")
         return [*notes, *_unknown(self.sources.unknown + self.targets.unknown, what)]
 
 
 def tag_of(language: str) -> str:
-    """The special token that asks for a language."""
+    """The special token that selects a target language."""
     return f"<2{language}>"
 
 
 def tag_ids(tokenizer: Tokenizer, languages: Sequence[str]) -> list[int]:
-    """The ids of the tags; ConfigError where the vocabulary lacks one."""
+    """The ids of the tags; ConfigError if one is not in the vocabulary."""
     known = tags(tokenizer)
     for language in languages:
         if language not in known:
             listed = ", ".join(known.values()) or "none"
-            raise ConfigError(f"the vocabulary has no tag {tag_of(language)} (tags: {listed}). Learn a new vocabulary.")
+            raise ConfigError(f"the vocabulary has no tag {tag_of(language)} (tags: {listed}). Train a new tokenizer.")
     return [tokenizer.named[known[language]] for language in languages]
 
 
@@ -269,22 +269,22 @@ def encode_pairs(
     tagged: Sequence[str] = (),
     target_tokenizer: Tokenizer | None = None,
 ) -> PairRows:
-    """Pairs as ids; `longest` bounds each text with what goes around it (0: no bound), `tagged` are the languages
-    that a tag chooses from (`Parallel.tagged`), where a text does not ask for one itself; targets may have a
-    vocabulary of their own."""
+    """Encode pairs. `longest` is the largest length of a text with its special tokens (0: no limit), and `tagged` the
+    languages that have tags (`Parallel.tagged`); a text that begins with a tag keeps it. Targets may have their own
+    tokenizer."""
     end, opening = end_of(tokenizer), tokenizer.opening
     around = len(opening) + bool(tagged) + len(end)
     if longest and longest <= around:
-        raise InputError(f"a length of {longest} has no room for a text: {around} tokens go around it.")
-    asked, wanted = tag_ids(tokenizer, tagged), pairs.target_languages(tagged)
+        raise InputError(f"a length of {longest} has no room for a text: special tokens take {around}.")
+    tag_of_language, target_languages = tag_ids(tokenizer, tagged), pairs.target_languages(tagged)
     sources, targets = _RowBuilder(tokenizer), _RowBuilder(tokenizer)
     kept, left_out = array("q"), 0
     for number, (tag, source, target) in enumerate(_encoded_pairs(tokenizer, target_tokenizer or tokenizer, pairs)):
         if tagged and not tag:
-            if wanted[number] < 0:
+            if target_languages[number] < 0:
                 named = ", ".join(tagged)
-                raise ConfigError(f"a target language is not among those with a tag: {named}. Name files of these.")
-            tag = [asked[wanted[number]]]
+                raise ConfigError(f"a target language is not among those with tags: {named}. Name files of these.")
+            tag = [tag_of_language[target_languages[number]]]
         if longest and max(len(opening) + len(tag) + len(source), len(target)) + len(end) > longest:
             left_out += 1
             continue
@@ -302,20 +302,20 @@ def encode_pairs(
 
 
 def _encoded_pairs(
-    tokenizer: Tokenizer, of_targets: Tokenizer, pairs: Pairs
+    tokenizer: Tokenizer, target_tokenizer: Tokenizer, pairs: Pairs
 ) -> Iterator[tuple[list[int], list[int], list[int]]]:
-    """Of each pair the tag that its source itself begins with, its source and its target."""
+    """The tag with which the source of each pair begins, if any, the source and the target."""
     remaining = pairs.texts()
-    while part := list(islice(remaining, TEXTS_AT_ONCE)):
+    while part := list(islice(remaining, ENCODING_BATCH)):
         split = [written_tag(tokenizer, source) for source, _ in part]
         tag = [[] if language is None else tag_ids(tokenizer, [language]) for language, _ in split]
         sources = tokenizer.encode_batch([source for _, source in split])
-        targets = of_targets.encode_batch([target for _, target in part])
+        targets = target_tokenizer.encode_batch([target for _, target in part])
         yield from zip(tag, sources, targets, strict=True)
 
 
 def with_tags(tokenizer: Tokenizer, languages: Sequence[str]) -> Tokenizer:
-    """The same vocabulary with the tags of languages behind it, those that it has left as they are."""
+    """The same tokenizer with the tags of these languages added after its tokens, if it lacks them."""
     new = [tag_of(language) for language in languages if tag_of(language) not in tokenizer.named]
     if not new:
         return tokenizer

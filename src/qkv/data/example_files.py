@@ -1,4 +1,4 @@
-"""The files of labelled examples that names of the user stand for."""
+"""Finds the files of labelled examples: files, folders, archives and sets of the catalog."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from qkv.errors import DataError
 def find_examples(
     config: ExamplesConfig, findings: Findings, progress: Progress = no_progress, previews: FilePreviews | None = None
 ) -> SplitFiles[ExampleFile]:
-    """The files of labelled examples; DataError for a name that leads to none."""
+    """The files of labelled examples, by split; DataError for a name that has none."""
     previews = previews or FilePreviews(config.encoding)
     if not config.files:
         raise DataError("the examples", "no files were named", "Name a file, a folder, or a set from `qkv data list`.")
@@ -33,7 +33,7 @@ def find_examples(
 def _example_files(
     name: str, config: ExamplesConfig, findings: Findings, progress: Progress, previews: FilePreviews
 ) -> list[ExampleFile]:
-    """The files of labelled examples that a name stands for."""
+    """The files of labelled examples in a file, folder, archive or set of the catalog."""
     if entry := catalog_entry(name):
         if entry.task in ("language modelling", "translation"):
             raise DataError(name, f"is a set for {entry.task}: it has no labels", "See `qkv data list`.")

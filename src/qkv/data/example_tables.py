@@ -14,7 +14,7 @@ from qkv.data.formats.tabular import Row, Table, open_table, table_of_rows
 from qkv.data.split_files import ExampleFile, LabelSource
 
 TEXT, LABEL = "text", "label"
-"""The columns of lines whose labels are not in the file."""
+"""The columns of files whose labels are elsewhere: in the file's name, or in another file."""
 
 
 def open_example_table(
@@ -24,7 +24,7 @@ def open_example_table(
     on_read: OnRead,
     layout: LabelledLines | None = None,
 ) -> Table:
-    """Open a file of examples. Labels that its name or another file tells become a column."""
+    """Open a file of examples. Labels from its name or from another file become a column."""
     if file.kind == "lines":
         bad_rows = BadRows(file.display_name, findings)
         return table_of_rows(file.source, [TEXT, LABEL], _labelled_lines(file, config, bad_rows, on_read), bad_rows)
@@ -45,7 +45,7 @@ def _labelled_lines(file: ExampleFile, config: ExamplesConfig, bad_rows: BadRows
                 yield number, [line.strip(), file.label]
         return
     names = dict(file.labels.names)
-    lines = read_line_pairs(file.source, file.labels.source, config.encoding, findings, on_read, "one label a line")
+    lines = read_line_pairs(file.source, file.labels.source, config.encoding, findings, on_read, "one label per line")
     for number, (text, label) in enumerate(lines, 1):
         if text.strip() or label.strip():
             bad_rows.row_count += 1
@@ -53,27 +53,27 @@ def _labelled_lines(file: ExampleFile, config: ExamplesConfig, bad_rows: BadRows
 
 
 def _joined(table: Table, labels: LabelSource, config: ExamplesConfig, findings: Findings) -> Table:
-    """The table with the labels of another; an id with several labels has a list of them."""
+    """The table with the labels of another table, joined by id; an id with several labels has a list of them."""
     other = open_table(labels.source, config.encoding, findings, config.header)
-    id_place, label_place = other.columns.index(labels.label_id), other.columns.index(labels.label)
+    id_column, label_column = other.columns.index(labels.label_id), other.columns.index(labels.label)
     label_of: dict[str, list[object]] = {}
     for _, row in other.rows:
-        known = label_of.setdefault(str(row[id_place]).strip(), [])
-        if row[label_place] not in known:
-            known.append(row[label_place])
+        known = label_of.setdefault(str(row[id_column]).strip(), [])
+        if row[label_column] not in known:
+            known.append(row[label_column])
     other.bad_rows.finish()
     several = any(len(known) > 1 for known in label_of.values())
-    place = table.columns.index(labels.text_id or "")
+    text_id_column = table.columns.index(labels.text_id or "")
 
     def label(row: Sequence[object]) -> object:
-        known = label_of.get(str(row[place]).strip())
+        known = label_of.get(str(row[text_id_column]).strip())
         return known if known is None or several else known[0]
 
     return _with_column(table, labels.label, label)
 
 
 def _with_column(table: Table, name: str, value: Callable[[Sequence[object]], object]) -> Table:
-    """The table with one more column, which takes the place of one of that name."""
+    """The table with one more column, which replaces a column of that name."""
     kept = [place for place, column in enumerate(table.columns) if column != name]
 
     def row_of(row: Row) -> Row:

@@ -1,7 +1,7 @@
-"""Examples and pairs of texts as the tasks want them: packed columns underneath, one frozen example at a time on top.
+"""Examples and pairs of texts: stored as packed columns, and read one frozen example at a time.
 
-Every split of examples has `targets`, an array with one row an example: class numbers (int32), numbers (float32), or
-for multi-label a table of true and false. A tagger's targets are the tags of all words, one after the other.
+Every split of examples has `targets`, an array with one row per example: class numbers (int32), numbers (float32) or,
+for multi-label, a boolean matrix. A tagger's targets are the tags of all words, one after the other.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Mask = npt.NDArray[np.bool_]
 Array = npt.NDArray[np.uint8] | npt.NDArray[np.float32]
 Label = str | float | tuple[str, ...]
 Direction = tuple[str, str]
-"""The language that is translated from, and the one that is translated to."""
+"""The source and the target language."""
 
 
 class PackedTexts:
-    """Many texts in one run of bytes: a million cost their UTF-8 and eight bytes each, not a Python object each."""
+    """Many texts in one byte array: each takes its UTF-8 and eight bytes, and no Python object."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
@@ -52,14 +52,14 @@ class PackedTexts:
         return len(self._bytes) + self._ends.itemsize * len(self._ends)
 
     def add_to(self, digest: _Hash) -> None:
-        """Put the texts and their borders into a hash."""
+        """Add the texts and their boundaries to a hash."""
         digest.update(self._ends)
         digest.update(self._bytes)
 
 
 @dataclass(frozen=True)
 class LabelMap:
-    """The classes and their numbers; stored with the model, so that number 3 means the same for ever."""
+    """The classes and their numbers; stored with the model, so that a number always means the same class."""
 
     names: tuple[str, ...]
 
@@ -91,7 +91,7 @@ class TagExample:
 @dataclass(frozen=True)
 class ArrayExample:
     values: Array
-    """Pixels: rows, columns, and channels where there are colours; or numbers, NaN where one is missing."""
+    """Pixels: rows, columns and, for colours, channels; or numbers, with NaN for missing ones."""
     label: Label
 
 
@@ -100,7 +100,7 @@ class Pair:
     source: str
     target: str
     language: str
-    """Of the target."""
+    """The language of the target."""
 
 
 Example = TypeVar("Example", covariant=True)
@@ -110,7 +110,7 @@ Labels = TypeVar("Labels", bound="LabelledSet[object]")
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleSet(Generic[Example]):
-    """One split of data; `rows` are those of all rows read that belong to it."""
+    """One split of data; `rows` are the indices of its examples among all rows that were read."""
 
     rows: Numbers = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
@@ -124,7 +124,7 @@ class ExampleSet(Generic[Example]):
         return (self[number] for number in range(len(self)))
 
     def select(self: Selected, which: Mask | Numbers | slice) -> Selected:
-        """These examples of it."""
+        """The selected examples of this split."""
         return replace(self, rows=self.rows[which])
 
     def joined(self: Selected, other: Selected) -> Selected:
@@ -140,7 +140,7 @@ class LabelledSet(ExampleSet[Example]):
     all_targets: Targets = field(default_factory=lambda: np.zeros(0, dtype=np.int32))
 
     def with_targets(self: Labels, labels: LabelMap, targets: Targets, usable: Mask) -> Labels:
-        """The same examples with what is learned of them; those that are not usable are left out."""
+        """The same examples with their targets; those that are not usable are left out."""
         return replace(self, labels=labels, all_targets=targets, rows=np.flatnonzero(usable))
 
     @property
@@ -153,11 +153,11 @@ class LabelledSet(ExampleSet[Example]):
 
     @property
     def lengths(self) -> Numbers:
-        """Of each example: characters, both texts together; words, pixel values or numbers."""
+        """The length of each example: characters of all its texts, words, pixel values or numbers."""
         raise NotImplementedError
 
     def _label(self, row: int) -> Label:
-        """What the target of a row means: a number, a label or several."""
+        """The target of a row as a number, a label or several labels."""
         target = self.all_targets[row]
         if np.ndim(target):
             return tuple(self.labels[int(number)] for number in np.flatnonzero(target))
@@ -166,7 +166,7 @@ class LabelledSet(ExampleSet[Example]):
 
 @dataclass(frozen=True, kw_only=True)
 class TextExamples(LabelledSet[TextExample]):
-    """Texts, or pairs of texts, with what to learn of them."""
+    """Texts, or pairs of texts, with their targets."""
 
     texts: PackedTexts
     second: PackedTexts | None
@@ -191,7 +191,7 @@ class TagExamples(LabelledSet[TagExample]):
     starts: Numbers
 
     def with_targets(self, labels: LabelMap, targets: Targets, usable: Mask) -> TagExamples:
-        """Sentences of which a word is not usable are left out."""
+        """A sentence is left out if one of its words is not usable."""
         return super().with_targets(labels, targets, np.logical_and.reduceat(usable, self.starts[:-1]))
 
     def __getitem__(self, number: int) -> TagExample:
@@ -213,7 +213,7 @@ class TagExamples(LabelledSet[TagExample]):
 @dataclass(frozen=True, kw_only=True)
 class ArrayExamples(LabelledSet[ArrayExample]):
     all_values: Array
-    """The values of each example, one example after the other."""
+    """The values of all rows that were read; `rows` selects those of this split."""
 
     def __getitem__(self, number: int) -> ArrayExample:
         row = int(self.rows[number])
@@ -235,22 +235,22 @@ class ImageExamples(ArrayExamples):
 
 @dataclass(frozen=True, kw_only=True)
 class NumberExamples(ArrayExamples):
-    """Rows of numbers with what is to be predicted from them."""
+    """Rows of numbers with their targets."""
 
     columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pairs(ExampleSet[Pair]):
-    """Texts and their translations; those marked `backward` are read from target to source."""
+    """Texts and their translations; `backward` pairs are read from target to source."""
 
     source: PackedTexts
     target: PackedTexts
     backward: Mask
     starts: Numbers
-    """Where the pairs of each group of files begin, among all pairs."""
+    """The index of the first pair of each group of files."""
     languages: tuple[Direction, ...]
-    """Of each group of files."""
+    """The languages of each group of files."""
     source_keys: Keys
     target_keys: Keys
 
@@ -262,26 +262,26 @@ class Pairs(ExampleSet[Pair]):
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Source and target of each example."""
-        for row, turned in zip(self.rows.tolist(), self.backward.tolist(), strict=True):
+        for row, backward in zip(self.rows.tolist(), self.backward.tolist(), strict=True):
             source, target = self.source[row], self.target[row]
-            yield (target, source) if turned else (source, target)
+            yield (target, source) if backward else (source, target)
 
     @property
     def directions(self) -> tuple[Direction, ...]:
-        """Those that examples of this split have, each once."""
+        """The distinct directions of the examples of this split."""
         group = self._groups()
         directions = [
-            (second, first) if turned else (first, second)
-            for turned in (False, True)
+            (second, first) if backward else (first, second)
+            for backward in (False, True)
             for number, (first, second) in enumerate(self.languages)
-            if bool((self.backward == turned)[group == number].any())
+            if bool((self.backward == backward)[group == number].any())
         ]
         return tuple(dict.fromkeys(directions))
 
     def target_languages(self, languages: Sequence[str]) -> npt.NDArray[np.int16]:
-        """The target language of each example, as its place in a list of languages."""
-        places = {name: place for place, name in enumerate(languages)}
-        table = np.array([[places.get(name, -1) for name in names] for names in self.languages], dtype=np.int16)
+        """The target language of each example, as its index in a list of languages; -1 if it is not in the list."""
+        indices = {name: index for index, name in enumerate(languages)}
+        table = np.array([[indices.get(name, -1) for name in names] for names in self.languages], dtype=np.int16)
         return table[self._groups(), np.where(self.backward, 0, 1)]
 
     def _groups(self) -> Numbers:
@@ -289,7 +289,7 @@ class Pairs(ExampleSet[Pair]):
 
     @property
     def keys(self) -> Keys:
-        """Equal for pairs whose texts are equal, except for case and white space."""
+        """Keys that are equal for pairs whose texts differ only in case and white space."""
         return fmix64(self.source_keys[self.rows]) + self.target_keys[self.rows]
 
     def select(self, which: Mask | Numbers | slice) -> Pairs:
@@ -312,29 +312,29 @@ Whole = TypeVar("Whole", bound="SplitData[Any]")
 
 @dataclass(frozen=True, kw_only=True)
 class SplitData(Generic[Data]):
-    """What was read: the examples of each split, what was noticed, and the data's identity."""
+    """The data that were read: the examples of each split, notes, and a fingerprint."""
 
     train: Data
     valid: Data
     test: Data | None
     notes: tuple[str, ...] = ()
     fingerprint: str = ""
-    """sha256 of the examples, their labels or languages, and their splits; names of files do not count."""
+    """sha256 of the examples, their labels or languages, and their splits; it does not depend on file names."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Which column of a table served as what."""
+    """The columns of a table by their roles."""
 
     @property
     def splits_from_train(self) -> list[str]:
-        """The splits that are a part of the rows which were given for training."""
+        """The splits that were held out of the rows given for training."""
         raise NotImplementedError
 
     @property
     def held_out(self) -> bool:
-        """Whether the validation set is a part of the rows that were given for training."""
+        """Whether the validation set was held out of the rows given for training."""
         return "valid" in self.splits_from_train
 
     def undivided(self: Whole) -> Whole:
-        """The same with what was held out among the training examples again, in the order of the files."""
+        """The same data with the held-out examples moved back to the training split, in the order of the files."""
         if not self.held_out:
             return self
         return replace(self, train=self.train.joined(self.valid), valid=self.valid.select(slice(0)))
@@ -352,7 +352,7 @@ class SplitData(Generic[Data]):
 class Labelled(SplitData[Examples]):
     task: ExampleTask
     labels: LabelMap
-    """No names when numbers are learned."""
+    """Empty for regression."""
 
     @property
     def splits_from_train(self) -> list[str]:
@@ -364,14 +364,14 @@ class Labelled(SplitData[Examples]):
 
     @property
     def numeric(self) -> bool:
-        """Whether what is read are numbers."""
+        """Whether the examples are rows of numbers."""
         return isinstance(self.train, NumberExamples)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Parallel(SplitData[Pairs]):
     directions: tuple[Direction, ...]
-    """Those that are learned."""
+    """The directions that are learned."""
 
     @property
     def splits_from_train(self) -> list[str]:
@@ -383,6 +383,6 @@ class Parallel(SplitData[Pairs]):
 
     @property
     def tagged(self) -> tuple[str, ...]:
-        """The languages to choose from by a tag before the source; none where there is but one."""
+        """The target languages, which a tag before the source selects; empty if there is only one."""
         names = sorted({target for _, target in self.directions})
         return tuple(names) if len(names) > 1 else ()

@@ -1,6 +1,6 @@
-"""What was noticed or changed while reading, counted, to be reported in one line each.
+"""Findings while reading files, such as what was changed or left out: counted, and reported in one line each.
 
-Long work reports how far it is: the stage, what is done, and the whole where it is known.
+Long operations report their progress: the stage, the amount done, and the total if it is known.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ _NAMED_FILES = 3
 
 
 def display_name(path: str | PurePath) -> str:
-    """A file's name fit for a message: one line, no control characters, whatever bytes it is made of."""
+    """A file's name for a message: one line without control characters, for names of any bytes."""
     text = os.fsencode(path).decode("utf-8", errors="backslashreplace")
     return visible(text)
 
 
 class Caution(str):
-    """A note that is worth a look: something is lost, or the scores will mislead."""
+    """An important note: something is lost, or the scores will be misleading."""
 
 
 class Leak(Caution):
-    """A note on examples that are in training and in another split as well."""
+    """A note on examples that are both in the training set and in another split."""
 
 
 class Assumption(str):
-    """A note on what was assumed where the files leave it open; it names the option that says otherwise."""
+    """A note on an assumption about the files; it names the option that overrides it."""
 
 
 class TaskNote(str):
-    """The note that says what is learned from which data."""
+    """The note that states what is learned from which data."""
 
 
 MAX_SHOWN_NOTES = 3
@@ -47,7 +47,7 @@ _RANKS: tuple[type[str], ...] = (Leak, Caution, Assumption)
 
 
 def ranked(notes: Iterable[str]) -> tuple[str, ...]:
-    """Notes by importance, each once: what misleads or is lost, then assumptions, then information."""
+    """The distinct notes by importance: leaks, cautions, assumptions, then information."""
 
     def rank(note: str) -> int:
         known = (number for number, kind in enumerate(_RANKS) if isinstance(note, kind))
@@ -71,7 +71,7 @@ class Findings:
     encodings: dict[str, str] = field(default_factory=dict)
     """The detected encodings of files that are not UTF-8."""
     unreadable: dict[str, tuple[int, str]] = field(default_factory=dict)
-    """By file: how many bytes are in no encoding and were read as U+FFFD, and where the first is."""
+    """By file: how many bytes were not valid in its encoding and were read as U+FFFD, and where the first is."""
     crlf: int = 0
     cr: int = 0
     newlines: int = 0
@@ -85,7 +85,7 @@ class Findings:
     links: list[str] = field(default_factory=list)
     """Links that lead out of the folder they are in, and were not followed."""
     bad_rows: list[tuple[str, int, int, str]] = field(default_factory=list)
-    """Per file: where the first was, how many, of how many rows, what was wrong with the first."""
+    """By file: the line of the first bad row, how many of how many rows are bad, and what is wrong with the first."""
     empty: int = 0
     columns: dict[str, str] = field(default_factory=dict)
     """The text column that was guessed, by file."""
@@ -111,7 +111,7 @@ class Findings:
         if len(names := self.skipped_names.setdefault(reason, [])) < _NAMED_FILES:
             names.append(display_name(PurePath(path).name))
 
-    def skipped_in_words(self) -> str:
+    def skipped_text(self) -> str:
         """The files that were left out, such as "2 documentation (README.md, LICENSE), 3 hidden"."""
         parts = []
         for reason, count in sorted(self.skipped.items()):
@@ -138,9 +138,9 @@ class Findings:
         guessed = Counter(self.columns.values())
         for column, count in guessed.items():
             files = next(iter(self.columns)) if count == 1 else f"{count:,} files"
-            lines.append(Assumption(f"{files}: the text was taken from {column!r}; --text says otherwise."))
+            lines.append(Assumption(f"{files}: the text was taken from {column!r}; --text names another."))
         if self.skipped:
-            lines.append(f"files left out: {self.skipped_in_words()}.")
+            lines.append(f"files left out: {self.skipped_text()}.")
         if self.unread_documents:
             count, first = len(self.unread_documents), self.unread_documents[0]
             subject = f"{counted(count, 'document')} cannot be read and {'was' if count == 1 else 'were'} left out"
@@ -149,7 +149,7 @@ class Findings:
             one = len(self.links) == 1
             what = "1 link that leads" if one else f"{len(self.links):,} links that lead"
             followed = "was not followed" if one else "were not followed, the first"
-            remedy = "Name what it leads to as well, to read it."
+            remedy = "To read it, name its target too."
             lines.append(Caution(f"{what} out of the folder {followed}: {self.links[0]}. {remedy}"))
         if self.empty:
             lines.append(f"{self.empty:,} empty documents were left out.")
@@ -184,7 +184,7 @@ def no_progress(stage: str, done: int, total: int | None) -> None:
 
 
 def byte_counter(progress: Progress, stage: str, total: int | None = None) -> OnRead:
-    """Report the sum of the bytes that were read so far."""
+    """A function that reports the total of the bytes that were read so far."""
     done = 0
 
     def on_read(count: int) -> None:

@@ -1,9 +1,9 @@
 """Holds out labelled examples or pairs of texts for validation, and notes duplicates within and between the splits.
 
 A hash of its text decides where an example goes, so that the split does not depend on the order of the rows, and
-duplicates are never in both parts. Every class gives its share, and keeps at least one example for training, unless all
-texts have classes of their own. Pairs with equal sources go to the same part. Where both directions are learned, pairs
-with equal targets do too, so that no source and no target is in both parts.
+duplicates are never in both parts. The same share of every class is held out, and each keeps at least one training
+example, unless all texts have different classes. Pairs with equal sources go to the same part. Where both directions
+are learned, pairs with equal targets do too, so that no source and no target is in both parts.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from qkv.data.split import Mask, even_order
 from qkv.errors import DataError
 
 MIN_TRAIN_EXAMPLES, MIN_SCORED_EXAMPLES = 8, 2
-"""How many distinct examples a model needs for training, and a score: that of one example means nothing."""
+"""How many distinct examples are needed for training, and for a score."""
 PAIR_FRACTION, MAX_HELD_OUT_PAIRS = 0.05, 2000
 """How many pairs are held out by default: this share, or about this number if that is less."""
 MIN_LENGTH_CORRELATION = 0.1
@@ -40,14 +40,14 @@ def require_enough(data: Labelled | Parallel, fraction: float, where: str) -> No
     if parts := data.splits_from_train:
         total, needed = counts["train"] + sum(counts[name] for name in parts), fewest_examples(fraction, len(parts))
         if total < needed:
-            problem = f"{total:,} {what} that differ are too few to train on and to hold some out"
+            problem = f"{total:,} {what} that differ are too few to train on and to hold out some"
             raise DataError(where, problem, f"Give at least {needed}.")
     least = dict.fromkeys(counts, MIN_SCORED_EXAMPLES) | {"train": MIN_TRAIN_EXAMPLES}
     lacking = [name for name, count in counts.items() if count < least[name]]
     if not lacking:
         return
     if lacking[0] in parts:
-        problem = f"of {total:,} {what}, {counts[lacking[0]]} can be held out, because classes have hardly any others"
+        problem = f"of {total:,} {what}, {counts[lacking[0]]} can be held out, because the classes have too few others"
         raise DataError(where, problem, "Give more examples of each class.")
     name = {"train": "training", "valid": "validation"}.get(lacking[0], lacking[0])
     problem = f"{counts[lacking[0]]:,} {name} {what} that differ are too few"
@@ -55,7 +55,7 @@ def require_enough(data: Labelled | Parallel, fraction: float, where: str) -> No
 
 
 def fewest_examples(fraction: float = ExamplesConfig.valid_fraction, splits: int = 1) -> int:
-    """How many distinct examples are enough where this share of them is held out, for one split after the other."""
+    """The smallest number of distinct examples, if this share of them is held out for one split after the other."""
     for total in count(MIN_TRAIN_EXAMPLES):
         sizes = [total]
         for _ in range(splits):
@@ -67,7 +67,7 @@ def fewest_examples(fraction: float = ExamplesConfig.valid_fraction, splits: int
 
 
 def require_scorable(examples: Examples | Pairs, where: str) -> None:
-    """Refuse data to evaluate on that are too few for a score."""
+    """Refuse evaluation data with too few distinct examples for a score."""
     if (distinct := len(np.unique(examples.keys))) < MIN_SCORED_EXAMPLES:
         problem = f"{distinct} {'pair' if isinstance(examples, Pairs) else 'example'} is too few to be scored"
         raise DataError(where, problem, f"Give at least {MIN_SCORED_EXAMPLES} that differ.")
@@ -104,7 +104,7 @@ def example_notes(data: Labelled) -> Iterator[str]:
         shared = int(np.isin(split.keys, data.train.keys).sum())
         if shared:
             subject = f"{shared:,} of {len(split):,} {name} {what} ({shared / len(split):.1%})"
-            yield Leak(f"leak: {subject} also stand in the training examples.")
+            yield Leak(f"leak: {subject} are also in the training set.")
 
 
 def _count_conflicts(examples: Examples) -> int:
@@ -123,7 +123,7 @@ def split_pairs(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
         keys = component_keys(keys, train.target_keys[train.rows])
     if len(np.unique(keys)) < 2:
         same = "every source is the same, so that nothing can be held out"
-        problem = same if len(train) > 1 else "one pair is too little"
+        problem = same if len(train) > 1 else "one pair is not enough"
         raise DataError(config.files[0], problem, "Give more pairs, or name a validation set with --valid.")
     fraction = config.valid_fraction or min(PAIR_FRACTION, MAX_HELD_OUT_PAIRS / len(keys))
     held_out = choose_held_out(keys, np.zeros(len(keys), dtype=np.int32), fraction, config.seed)
@@ -149,7 +149,7 @@ def pair_notes(data: Parallel) -> Iterator[str]:
             share = f"{sources / len(forward):.1%}"
             also = f"{pairs:,} of them with the same translation" if pairs else "none with the same translation"
             yield Leak(
-                f"leak: {sources:,} of {len(forward):,} {name} sources ({share}) also stand in training; {also}."
+                f"leak: {sources:,} of {len(forward):,} {name} sources ({share}) are also in the training set; {also}."
             )
 
 
@@ -171,5 +171,5 @@ def with_fewer_examples(data: Data, most: int) -> Data:
     if not 0 < most < count:
         return data
     train = data.train.select(np.sort(even_order(count, most)))
-    note = f"{most:,} of {count:,} training examples are learned from, evenly spread (corpus.max_train)."
+    note = f"{most:,} of {count:,} training examples are used, evenly spread (corpus.max_train)."
     return replace(data, train=train, notes=(*data.notes, Caution(note)))

@@ -1,8 +1,8 @@
 """Keys that are equal for equal texts. Duplicates, splits and reports of leaks all use them.
 
-A key is a 64-bit hash. A text that is a part of another, as the phrases of SST-2 are parts of its sentences, must be in
-the same split as the other: a model that has learned a sentence has learned its phrases, so that scores on held-out
-phrases would reward memorising. Therefore `passage_keys` gives a text the key of the longest text that contains its
+A key is a 64-bit hash. A text that is a part of another one, as the phrases of SST-2 are parts of its sentences, must
+be in the same split: a model that has learned a sentence has learned its phrases, so scores on held-out phrases would
+reward memorising. Therefore `passage_keys` gives a text the key of the longest text that contains its
 middle words.
 """
 
@@ -22,7 +22,7 @@ Indices = npt.NDArray[np.int64]
 RUN_LENGTHS = (5, 4, 3)
 """How many words in a row two texts must share. Texts with fewer words than the last keep their own keys."""
 MAX_PASSAGE_TEXTS = 200_000
-"""With more texts, passages are not searched for: their words would take as much memory as the texts."""
+"""Passages are not searched for in more texts: their words would take as much memory as the texts."""
 
 
 def hash64(content: bytes) -> int:
@@ -52,7 +52,7 @@ def fmix64(hashes: Keys) -> Keys:
 
 
 def component_keys(first: Keys, second: Keys) -> Keys:
-    """A key for each row, equal for rows that are connected: two rows are, if they share their first or second key.
+    """A key for each row, equal for rows that are connected: rows with the same first or second key are.
 
     It is the smallest first key of the connected component.
     """

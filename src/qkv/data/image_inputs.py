@@ -1,4 +1,4 @@
-"""Images that a model is asked about, as the bytes that it reads: from arrays, tensors, files, images of Pillow."""
+"""Converts images to the pixel arrays that a model reads: from arrays, tensors, files or Pillow images."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from qkv.errors import DataError, InputError, WrongTypeError
 if TYPE_CHECKING:
     from PIL.Image import Image as Picture
 
-EXPECTED = "an array, a file, an image of Pillow, or several of them"
+EXPECTED = "an array, a file, a Pillow image, or several of them"
 
 
 def pixels_of(given: object, shape: tuple[int, ...]) -> tuple[Pixels, list[str]]:
-    """Images as one array, (N, *shape), and notes; `shape` is that of the images which the model was trained on."""
+    """Images as one array, (N, *shape), and notes; `shape` is that of the model's training images."""
     notes: list[str] = []
     if hasattr(given, "__array__") and not hasattr(given, "convert"):
         values = _bytes("images", np.asarray(given))
@@ -28,7 +28,7 @@ def pixels_of(given: object, shape: tuple[int, ...]) -> tuple[Pixels, list[str]]
             return values.reshape(1, *shape), notes
         if len(values) and _fits(values[0], shape):
             return values.reshape(len(values), *shape), notes
-        raise _unlike("images", values, shape)
+        raise _shape_error("images", values, shape)
     several = given if isinstance(given, Sequence) and not isinstance(given, str) else [given]
     arrays = [_one(f"image {number}", image, shape, notes) for number, image in enumerate(several)]
     return np.stack(arrays) if arrays else np.zeros((0, *shape), dtype=np.uint8), notes
@@ -48,7 +48,7 @@ def _one(name: str, image: object, shape: tuple[int, ...], notes: list[str]) -> 
         raise WrongTypeError(f"{name}: expected {EXPECTED}; not {type(image).__name__}.")
     values = _bytes(name, np.asarray(image))
     if not _fits(values, shape):
-        raise _unlike(name, values, shape)
+        raise _shape_error(name, values, shape)
     return values.reshape(shape)
 
 
@@ -60,7 +60,7 @@ def _bytes(name: str, values: np.ndarray[tuple[int, ...], np.dtype[np.generic]])
 
 
 def _fits(values: Pixels, shape: tuple[int, ...]) -> bool:
-    """Whether these are the pixels of one image; of grey ones the channel may be there or not."""
+    """Whether these are the pixels of one image; the channel axis of a grey image is optional."""
     return values.shape == shape or (len(shape) == 2 and values.shape == (*shape, 1)) or (*values.shape, 1) == shape
 
 
@@ -68,13 +68,13 @@ def _resized(name: str, picture: Picture, shape: tuple[int, ...], notes: list[st
     converted = picture.convert("RGB" if shape[2:] == (3,) else "L")
     size = (shape[1], shape[0])
     if converted.size != size:
-        notes.append(f"{name}: made {size[0]} x {size[1]}, as the images that the model was trained on.")
+        notes.append(f"{name}: resized to {size[0]} x {size[1]}, the size of the training images.")
         converted = converted.resize(size)
     return np.asarray(converted, dtype=np.uint8).reshape(shape)
 
 
-def _unlike(name: str, values: Pixels, shape: tuple[int, ...]) -> InputError:
+def _shape_error(name: str, values: Pixels, shape: tuple[int, ...]) -> InputError:
     return InputError(
-        f"{name}: of shape {values.shape}; expected {shape}, as the images that the model was trained on, or several: "
+        f"{name}: of shape {values.shape}; expected {shape}, as in training, or several images: "
         f"(N, {', '.join(map(str, shape))})."
     )

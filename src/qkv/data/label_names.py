@@ -1,4 +1,4 @@
-"""Names of labels: several spellings of one, names that `--labels` gives, and levels as in LOC:city."""
+"""Names of labels: different spellings of one label, names from `--labels`, and levels as in LOC:city."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _MIN_LEVELLED = 0.9
 
 
 def parse_names(given: Sequence[str]) -> dict[str, str]:
-    """What `--labels 0=neg,1=pos` says: the label in the file, and its new name."""
+    """Parse `--labels 0=neg,1=pos`: return the new name of each label in the file."""
     names: dict[str, str] = {}
     for pair in given:
         old, equals, new = (part.strip() for part in pair.partition("="))
         if not equals or not old or not new:
-            raise ConfigError(f"--labels: {pair!r} is no OLD=NEW. Give names such as --labels 0=negative,1=positive.")
+            raise ConfigError(f"--labels: {pair!r} is not OLD=NEW. Give names such as --labels 0=negative,1=positive.")
         if names.setdefault(old, new) != new:
             raise ConfigError(f"--labels: {old!r} has two names, {names[old]!r} and {new!r}. Give one.")
     return names
@@ -53,7 +53,7 @@ def _require_known(names: Mapping[str, str], labels: RawLabels) -> None:
     unknown = [name for name in names if name not in known]
     if len(unknown) == len(names):
         problem = f"--labels names {format_names(unknown)}; the labels are {format_names(sorted(parts))}"
-        raise DataError(labels.place(0), problem, "Name labels of the file.")
+        raise DataError(labels.place(0), problem, "Use labels that are in the file.")
 
 
 def _renamed(splits: Mapping[Split, RawSplit], new_name: Callable[[str], str]) -> dict[Split, RawSplit]:
@@ -76,13 +76,13 @@ def _with_names(labels: RawLabels, new_name: Callable[[str], str]) -> RawLabels:
 
 
 def spelling_key(label: str) -> str:
-    """The same for all spellings of a label; single letters stay apart."""
+    """A key that is the same for all spellings of a label; upper and lower case of single letters are different."""
     key = " ".join(normalize("NFC", label).casefold().split())
     return key if len(key) > 1 else label
 
 
 def numbers_in(names: Iterable[str], labels: Sequence[str]) -> list[int]:
-    """The place of each name in a model's labels, whatever its spelling; -1 if it is none of them."""
+    """The index of each name in a model's labels, whatever its spelling; -1 if it is not one of them."""
     exact = {name: number for number, name in enumerate(labels)}
     known = {spelling_key(name): number for name, number in exact.items()}
     return [exact.get(name, known.get(spelling_key(name), -1)) for name in names]
@@ -103,15 +103,15 @@ def _merged(splits: Mapping[Split, RawSplit], given: frozenset[str], findings: F
     others = [label for label in counts if new_name(label) != label]
     if others:
         rows, example = sum(counts[label] for label in others), max(others, key=lambda label: counts[label])
-        note = f"{rows:,} labels are spelled otherwise, such as {example!r} for {new_name(example)!r}"
+        note = f"{rows:,} labels are spelled differently, such as {example!r} for {new_name(example)!r}"
         where = splits["train"].labels.first_places[0][0]
-        remedy = f"--labels {example}={example} keeps it apart"
-        findings.add_note(Assumption(f"{where}: {note}, and taken for the same; {remedy}."))
+        remedy = f"--labels {example}={example} keeps it separate"
+        findings.add_note(Assumption(f"{where}: {note}, and are read as the same label; {remedy}."))
     return _renamed(splits, new_name)
 
 
 def at_level(label: str, level: int) -> str:
-    """The first levels of a label: LOC of LOC:city. 0: all of it."""
+    """The first levels of a label: LOC of LOC:city. 0: the whole label."""
     ends = list(_LEVEL_END.finditer(label))
     return label[: ends[level - 1].start()] if level and len(ends) >= level else label
 

@@ -1,7 +1,7 @@
-"""What labels mean: the task they belong to, the label map, and the targets that are learned.
+"""Interprets labels: chooses the task, makes the label map, and gives the targets to learn.
 
 The label map is made from the training examples alone. A label that only the held-out examples have cannot be learned:
-up to one example in a hundred is left out with a note; more are refused, with the place of the first.
+up to one example in a hundred is left out with a note; more are refused, with the line of the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from qkv.ranges import ExampleTask
 from qkv.visible import visible
 
 LABEL_BREAK = "\x1f"
-"""Joins the labels of one example in `RawLabels` where the file has a list of them."""
+"""Joins the labels of one example in `RawLabels` if the file has a list of them."""
 SEPARATORS = ("|", ";", ",")
 """Characters that may separate several labels in one cell."""
 MANY_CLASSES = 20
@@ -117,12 +117,12 @@ class LabelScheme:
         first = int(unusable[0])
         where, label = raw.place(first), raw.names[first].replace(LABEL_BREAK, ", ")
         if rows == len(raw) and label == "-1":
-            problem = f"every label of the {split} examples is -1, the mark of a set whose labels are not published"
+            problem = f"every label of the {split} examples is -1, which stands for unpublished labels"
             raise DataError(where, problem, "Leave the file out, or give one with labels.")
         if rows > MAX_BAD_SHARE * len(raw):
-            problem = f"the label {label!r} {problem}; so on {rows:,} of {len(raw):,} {split} rows"
+            problem = f"the label {label!r} {problem}; this concerns {rows:,} of {len(raw):,} {split} rows"
             known = format_names(self.labels.names) or "numbers"
-            raise DataError(where, problem, f"Known are {known}. Repair the labels, or use another --task.")
+            raise DataError(where, problem, f"Known labels: {known}. Repair the labels, or use another --task.")
         counts = f"{rows:,} of {len(raw):,} {split} rows left out"
         findings.add_note(Caution(f"{where}: {counts}: the label {label!r} {problem}."))
 
@@ -200,7 +200,7 @@ def _is_quantity(numbers: Sequence[float], rows: int, where: str, findings: Find
     if distinct > MANY_CLASSES and distinct > rows // 50:
         return True
     if distinct > 2:
-        classes = f"{distinct} whole numbers are taken for classes"
+        classes = f"{distinct} whole numbers are read as classes"
         findings.add_note(Assumption(f"{where}: {classes}; --task regression learns them as numbers."))
     return False
 
@@ -237,7 +237,7 @@ def _find_separator(
 
 def _require_classes(names: set[str], rows: int, task: ExampleTask | None, where: str) -> None:
     if len(names) == 1:
-        remedy = "Give examples of two classes at least, or another --label."
+        remedy = "Give examples of at least two classes, or another --label."
         if rows < (enough := fewest_examples()):
             remedy = f"Give at least {enough} examples, of two classes or more."
         raise DataError(where, f"only one class: every label is {next(iter(names))!r}", remedy)
@@ -249,7 +249,7 @@ def _require_classes(names: set[str], rows: int, task: ExampleTask | None, where
 def _note_suspicious_labels(counts: Mapping[str, int], labels: LabelMap, where: str, findings: Findings) -> None:
     """Note a class -1, and classes whose names differ only in case or in their form of Unicode."""
     if "-1" in counts and len(labels) > 2:
-        rows = f"the label -1 ({counts['-1']:,} rows) is taken for a class"
+        rows = f"the label -1 ({counts['-1']:,} rows) is read as a class"
         findings.add_note(Caution(f"{where}: {rows}; remove these rows if -1 stands for a missing label."))
     first_spelling: dict[str, str] = {}
     for name in labels.names:

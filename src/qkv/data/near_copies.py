@@ -1,9 +1,9 @@
-"""Finds documents that contain much of each other, which the split keeps in one part: a chapter that stands alone and
-in a book, a page in two versions. A score on held-out text whose copy was trained on says little.
+"""Finds near copies among documents, such as a chapter and its book or two versions of a page. The split keeps them in
+the same part, because a score on text whose copy is in the training set says little.
 
 Documents are compared by their units, lines and long sentences, each counted by its length. Two documents are near
-copies if at least `SHARED` of the shorter one is also in the other. The memory is bounded: of many units only those
-with small hashes are kept, an equal sample of all documents.
+copies if at least `SHARED` of the shorter one is also in the other. The memory is bounded: if there are many units,
+only those with small hashes are kept, which is the same sample in all documents.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from qkv.data.identity import Keys, hash64
 
 SHARED = 0.5
 MAX_OWNERS = 16
-"""A unit of more documents is a phrase that all may use, such as a licence."""
+"""A unit that is in more documents is ignored, because it may be a common phrase or a licence."""
 MAX_GROUP = 0.5
-"""Of all text: documents that would form a larger group stay apart, or nothing could be held out."""
+"""The largest share of all text in a group; larger groups are not formed, because nothing could be held out then."""
 LONG_SENTENCE_CHARACTERS = 40
 MAX_UNITS = 500_000
 MAX_HELD_CHARACTERS = 2**20
-"""How much of an unfinished line is held until its end comes."""
+"""How much of an unfinished line is held until it is complete."""
 
 _SENTENCE = re.compile(rf"[^.!?]{{{LONG_SENTENCE_CHARACTERS},}}")
 _TWO_WORD_CHARACTERS = re.compile(r"\w\w")
@@ -44,7 +44,7 @@ def overlap_units(text: str) -> Iterator[str]:
 
 
 class UnitReader:
-    """The units of documents that come in pieces: an unfinished line waits for its end."""
+    """Splits documents that arrive in pieces into units; an unfinished line is held until it is complete."""
 
     def __init__(self) -> None:
         self._unfinished_line = ""
@@ -86,7 +86,7 @@ class NearCopies:
         )
 
     def group_keys(self, keys: Keys) -> Keys:
-        """The keys of the documents, equal within each group of near copies: that of its longest document."""
+        """A key for each document; in a group of near copies, all have the key of the longest document."""
         if len(keys) < 2 or not self._hashes:
             return keys
         sizes, shared = self._sizes_and_shared(len(keys))
@@ -111,7 +111,7 @@ class NearCopies:
         return keys[[find(document) for document in range(len(keys))]]
 
     def _sizes_and_shared(self, documents: int) -> tuple[NDArray[np.float64], dict[tuple[int, int], int]]:
-        """The length of the units of each document, and of those that pairs of documents share; each unit once."""
+        """The total length of the distinct units of each document, and of those that two documents share."""
         columns = (self._hashes, self._owners, self._lengths)
         hashes, owners, lengths = (np.frombuffer(column, dtype=np.uint64) for column in columns)
         order = np.lexsort((owners, hashes))
@@ -125,8 +125,8 @@ class NearCopies:
         shared: dict[tuple[int, int], int] = defaultdict(int)
         for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
             if 2 <= count <= MAX_OWNERS:
-                together, length = owners[start : start + count].tolist(), int(lengths[start])
-                for place, one in enumerate(together):
-                    for other in together[place + 1 :]:
+                sharing, length = owners[start : start + count].tolist(), int(lengths[start])
+                for position, one in enumerate(sharing):
+                    for other in sharing[position + 1 :]:
                         shared[one, other] += length
         return sizes, shared

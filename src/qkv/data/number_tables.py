@@ -38,7 +38,7 @@ MIN_NUMBER_SHARE = 0.9
 """The share of the cells that must be numbers in a column of numbers; rows with other cells are bad rows."""
 MAX_FLOAT32 = float(np.finfo(np.float32).max)
 TEXT_NAMES = names.TEXT[:8]
-"""Names that nobody gives to a column of numbers."""
+"""Names that a column of numbers never has."""
 
 
 def parse_cell(cell: object) -> float | None:
@@ -96,7 +96,7 @@ def holds_numbers(table: Table, config: ExamplesConfig) -> bool:
         return False
     try:
         label = _label_column(table, config)
-    except DataError:  # reported where the table is read
+    except DataError:  # reported when the table is read
         label = ""
     profiles = _profiles(table)
     if config.label is None and any(profile.name == label and profile.kind == "text" for profile in profiles):
@@ -150,7 +150,7 @@ class NumberColumns:
             columns += [profile.name] if is_numeric else [f"{profile.name}={word}" for word in profile.words]
         note = f"{table.where}: a table of numbers; to learn: column {label!r}; from: {list_columns(numeric)}"
         if of_words := [f"{profile.name} ({len(profile.words)})" for profile in used if profile.kind == "words"]:
-            note += f"; as columns of 0 and 1, a word each: {list_columns(of_words)}"
+            note += f"; as columns of 0 and 1, one for each word: {list_columns(of_words)}"
         if unused := [profile.name for profile in profiles if profile not in used]:
             note += f"; not used: {list_columns(unused)}"
         dialect = f" ({table.dialect_note})" if table.dialect_note else ""
@@ -202,7 +202,7 @@ class _RowParser:
             )
         if self.unknown:
             words = ", ".join(repr(word) for word, _ in self.unknown.most_common(3))
-            problem = f"{self.unknown.total():,} cells have words that the first training rows lack ({words})"
+            problem = f"{self.unknown.total():,} cells have words that are not in the first training rows ({words})"
             findings.add_note(Caution(f"{where}: {problem}; read as 0."))
 
 
@@ -229,7 +229,7 @@ class NumberReader:
         numbers, labels = array("f"), RawLabels()
         for file in files:
             if file.kind != "table":
-                problem = "is no table, and the other files are tables of numbers"
+                problem = "is not a table, and the other files are tables of numbers"
                 raise DataError(file.display_name, problem, "Give files of one kind.")
             table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.on_read)
             table.require_rows()

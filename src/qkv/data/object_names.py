@@ -1,6 +1,6 @@
-"""What an object in memory is called in cards and messages, where a file of the cache holds its rows.
+"""Names of in-memory objects for cards and messages, in place of the cache files with their rows.
 
-The name stands beside that file, so that a later process that goes on with the run has it, too.
+The name is saved next to that file, so that a later process that resumes the run has it, too.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ def described(data: object) -> str:
     return f"{kind} of {len(data):,}" if hasattr(data, "__len__") else kind
 
 
-def keep(file: Path, words: str) -> None:
+def save_name(file: Path, name: str) -> None:
     with storage_remedy(REMEDY):
-        write_file(file.with_name(file.name + ENDING), shortened(words))
+        write_file(file.with_name(file.name + ENDING), shortened(name))
 
 
 def name_of(file: str | Path) -> str:
-    """How a file of data is named to people: of an object's rows, the object."""
+    """The name of a data file for users: the object, if the file holds an object's rows."""
     file = Path(file)
     if file.parent == cache_folder("objects"):
-        beside = file.with_name(file.name + ENDING)
-        if beside.is_file():
-            return beside.read_text(encoding="utf-8")
+        name_file = file.with_name(file.name + ENDING)
+        if name_file.is_file():
+            return name_file.read_text(encoding="utf-8")
     return str(file)
 
 
@@ -48,10 +48,10 @@ def names_of(files: tuple[str, ...]) -> str:
     return ", ".join(map(name_of, files))
 
 
-def in_words(message: str) -> str:
-    """A message in which objects are named, and not the files with their rows; a line of a file is a row, from 0."""
-    place = re.escape(str(cache_folder("objects")))
-    return re.sub(rf"({place}/[0-9a-f]{{32}}(\.\w+))(?::(\d+)(?::\d+)?)?", _object, message)
+def with_object_names(message: str) -> str:
+    """Replace cache files in a message by the objects whose rows they hold, and lines by rows, counted from 0."""
+    folder = re.escape(str(cache_folder("objects")))
+    return re.sub(rf"({folder}/[0-9a-f]{{32}}(\.\w+))(?::(\d+)(?::\d+)?)?", _object, message)
 
 
 def _object(file: re.Match[str]) -> str:

@@ -1,8 +1,8 @@
-"""Data that live in memory as a file: lists, arrays, DataFrames and Datasets, stored in the cache by their content.
+"""Stores in-memory data as files of the cache, named by their content: lists, arrays, DataFrames and Datasets.
 
-A run on a DataFrame is then read, split and reported as a run on a file is, and it can be resumed when the process that
-held the DataFrame is gone. Rows are written one by one, so no second copy of them is made in memory. Packages that the
-object comes from are imported already; none is imported for it.
+A DataFrame is then read, split and reported like a file, and its run can be resumed after the process has ended. Rows
+are written one by one, so no second copy of them is made in memory. The package of an object has already been imported
+by the caller; none is imported here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True)
 class StoredObject:
-    """The file that holds an object's rows; the options of a corpus that follow from the object's type."""
+    """The file with an object's rows, and the options of a corpus that follow from the object's type."""
 
     file: Path
     name: str  # for the name of a run
@@ -44,14 +44,14 @@ class StoredObject:
 
 @runtime_checkable
 class Column(Protocol):
-    """What has a length and items: a list, an array, a Series, a tensor."""
+    """An object with a length and items: a list, an array, a Series, a tensor."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> object: ...
 
 
 def store(data: object, argument: str = "data") -> StoredObject:
-    """Write an object's rows to a file of the cache, or find the file that has them."""
+    """Write an object's rows to a file of the cache."""
     if _is(data, "pandas", "DataFrame"):
         columns = {str(name): data[name] for name in data.columns}  # type: ignore[index, attr-defined]
         return _table(columns, argument, "dataframe")
@@ -81,14 +81,14 @@ def _is_column(value: object) -> TypeGuard[Column]:
     if isinstance(value, str | bytes | Mapping | set | frozenset) or not isinstance(value, Column):
         return False
     try:
-        len(value)  # an IterableDataset has the method and no length
+        len(value)  # an IterableDataset has the method, but no length
     except TypeError:
         return False
     return True
 
 
 def _rows(data: Column, argument: str) -> StoredObject:
-    """Texts, dicts, pairs of texts, or texts each with a label: by the first item."""
+    """Store texts, dicts, pairs of texts, or texts with labels, as the type of the first item shows."""
     if not len(data):
         raise InputError(f"{argument}: empty; expected at least one item.")
     if isinstance(data, np.ndarray) and data.ndim != 1:
@@ -101,17 +101,17 @@ def _rows(data: Column, argument: str) -> StoredObject:
         return _jsonl(_mappings(data, argument), argument, "rows")
     if isinstance(first, tuple | list) and len(first) == 2 and isinstance(first[0], str):
         if isinstance(_plain(first[1]), str):
-            rows = ({"source": a, "target": b} for a, b in _twos(data, argument, both=True))
+            rows = ({"source": a, "target": b} for a, b in _tuples(data, argument, both=True))
             return _jsonl(rows, argument, "pairs", source="source", target="target")
-        rows = ({"text": text, "label": label} for text, label in _twos(data, argument))
+        rows = ({"text": text, "label": label} for text, label in _tuples(data, argument))
         return _jsonl(rows, argument, "texts", text="text", label="label")
     raise WrongTypeError(f"{argument}: item 0 is of type {type(first).__name__}; expected {EXPECTED}.")
 
 
 def _labelled(inputs: Column, labels: Column, argument: str) -> StoredObject:
-    """(texts, labels), (pairs of texts, labels), (sentences as words, tags), (numbers, labels), (images, labels)."""
+    """Store (texts, labels), (pairs of texts, labels), (word lists, tags), (numbers, labels) or (images, labels)."""
     if not len(inputs) or len(inputs) != len(labels):
-        raise InputError(f"{argument}: {len(inputs):,} inputs and {len(labels):,} labels; expected as many of each.")
+        raise InputError(f"{argument}: {len(inputs):,} inputs and {len(labels):,} labels; expected equal numbers.")
     array = inputs.numpy() if _is(inputs, "torch", "Tensor") else inputs  # type: ignore[attr-defined]
     if isinstance(array, np.ndarray) and array.dtype.kind in "biuf":
         return _numbers(array, labels, argument)
@@ -124,7 +124,7 @@ def _labelled(inputs: Column, labels: Column, argument: str) -> StoredObject:
     if isinstance(first, tuple | list) and first and all(isinstance(part, str) for part in first):
         if isinstance(next(_items(labels)), tuple | list):
             return _tagged(inputs, labels, argument)
-        pairs = zip(_twos(inputs, argument, both=True), _items(labels), strict=True)
+        pairs = zip(_tuples(inputs, argument, both=True), _items(labels), strict=True)
         rows = ({"text": a, "text2": b, "label": label} for (a, b), label in pairs)
         return _jsonl(rows, argument, "pairs", text="text", text2="text2", label="label")
     raise WrongTypeError(
@@ -134,7 +134,7 @@ def _labelled(inputs: Column, labels: Column, argument: str) -> StoredObject:
 
 
 def _numbers(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], labels: Column, argument: str) -> StoredObject:
-    """Rows of numbers as .csv, images as .npz."""
+    """Store rows of numbers as .csv, and images as .npz."""
     if array.ndim == 2:
         names = [f"x{number}" for number in range(1, array.shape[1] + 1)]
 
@@ -146,10 +146,10 @@ def _numbers(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], labels: C
 
         return StoredObject(_stored(write_table, ".csv"), "array", {"label": "label"})
     if array.ndim in (3, 4) and array.dtype == np.uint8:
-        known = np.array(list(_items(labels)))
+        label_array = np.array(list(_items(labels)))
 
         def write_images(file: IO[bytes]) -> None:
-            np.savez(file, images=array, labels=known)
+            np.savez(file, images=array, labels=label_array)
 
         return StoredObject(_stored(write_images, ".npz"), "images")
     raise WrongTypeError(
@@ -159,18 +159,16 @@ def _numbers(array: np.ndarray[tuple[int, ...], np.dtype[np.generic]], labels: C
 
 
 def _tagged(sentences: Column, tags: Column, argument: str) -> StoredObject:
-    """Words with tags, in CoNLL's form."""
+    """Store words with tags as CoNLL."""
 
     def write(file: IO[bytes]) -> None:
-        for index, (words, own) in enumerate(zip(_items(sentences), _items(tags), strict=True)):
-            if not isinstance(words, tuple | list) or not isinstance(own, tuple | list) or len(words) != len(own):
-                raise InputError(f"{argument}: sentence {index} has other numbers of words and of tags.")
-            for word in (*words, *own):
+        for index, (words, labels) in enumerate(zip(_items(sentences), _items(tags), strict=True)):
+            if not isinstance(words, tuple | list) or not isinstance(labels, tuple | list) or len(words) != len(labels):
+                raise InputError(f"{argument}: sentence {index} has different numbers of words and tags.")
+            for word in (*words, *labels):
                 if not isinstance(word, str) or word.split() != [word]:
-                    raise InputError(
-                        f"{argument}: sentence {index}: {word!r:.80} is not a word or a tag without blanks."
-                    )
-            file.write("".join(f"{word}\t{tag}\n" for word, tag in zip(words, own, strict=True)).encode() + b"\n")
+                    raise InputError(f"{argument}: sentence {index}: {word!r:.80} is not a word or tag without blanks.")
+            file.write("".join(f"{word}\t{tag}\n" for word, tag in zip(words, labels, strict=True)).encode() + b"\n")
 
     return StoredObject(_stored(write, ".conll"), "sentences", {"task": "tagging"})
 
@@ -192,15 +190,16 @@ def _table(columns: Mapping[str, object], argument: str, name: str) -> StoredObj
 def _dataset_rows(data: object) -> Iterator[Row]:
     """The rows of a Hugging Face Dataset; a ClassLabel is stored by its name."""
     features: Mapping[str, object] = data.features  # type: ignore[attr-defined]
-    names = {key: namer for key, feature in features.items() if (namer := _namer(feature)) is not None}
+    to_names = {key: to_name for key, feature in features.items() if (to_name := _namer(feature)) is not None}
     assert isinstance(data, Iterable)
     for row in data:
-        yield {key: names[key](value) if key in names else value for key, value in row.items()}
+        yield {key: to_names[key](value) if key in to_names else value for key, value in row.items()}
 
 
 def _namer(feature: object) -> Callable[[object], object] | None:
+    """A function from the numbers of a ClassLabel to their names; None for other features."""
     if (name_of := getattr(feature, "int2str", None)) is not None:
-        return lambda value: None if value is None or value == -1 else name_of(value)  # -1: no label, on the hub
+        return lambda value: None if value is None or value == -1 else name_of(value)  # on the hub, -1 means no label
     inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
     one = None if inner is None else _namer(inner)
     if one is None:
@@ -209,12 +208,12 @@ def _namer(feature: object) -> Callable[[object], object] | None:
 
 
 def _items(column: Column) -> Iterator[object]:
-    """The items as plain Python values; a Series by position, which indexing does not give."""
+    """The items as plain Python values. A Series is iterated, because its index may not be its positions."""
     return map(_plain, column if isinstance(column, Iterable) else (column[index] for index in range(len(column))))
 
 
 def _plain(value: object) -> object:
-    """A scalar of numpy, pandas or torch as Python's own; a missing one as None."""
+    """A scalar of numpy, pandas or torch as a plain Python value; None if it is missing."""
     if isinstance(value, float) and math.isnan(value):
         return None
     if isinstance(value, str | int | float | bool | None | list | tuple | Mapping):
@@ -235,7 +234,7 @@ def _texts(column: Column, argument: str) -> Iterator[str]:
         yield text
 
 
-def _twos(column: Column, argument: str, both: bool = False) -> Iterator[tuple[str, object]]:
+def _tuples(column: Column, argument: str, both: bool = False) -> Iterator[tuple[str, object]]:
     for index, item in enumerate(_items(column)):
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
             raise WrongTypeError(f"{argument}: item {index} is {_shown(item)}; expected two values, the first a str.")
@@ -278,7 +277,7 @@ def _json(value: object) -> object:
 
 
 def _stored(write: Callable[[IO[bytes]], None], suffix: str) -> Path:
-    """The file of the cache with this content; it gets its name when it is whole."""
+    """Write a file of the cache, and name it by its content when it is complete."""
     folder = cache_folder("objects")
     with (
         storage_remedy(REMEDY),

@@ -1,7 +1,7 @@
-"""A reader of one's own: a Python file with a function `read`, from a path to rows or texts.
+"""A user-defined reader: a Python file with a function `read`, from a path to rows or texts.
 
-What it gives is stored as an object in memory is (`objects.py`). The recipe keeps the name and the sha256 of the file,
-and the paths that it read: they are read again where the rows are no longer in the cache.
+What it returns is stored like an in-memory object (`objects.py`). The recipe keeps the name and the sha256 of the file,
+and the paths that it read, which are read again if the rows are no longer in the cache.
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ LOADED: dict[str, OwnReader] = {}  # by the names of their files
 
 
 def load(name: str | Path) -> OwnReader:
-    """Execute a file of the user's, and take its function `read`; or what an installed package announces."""
+    """Execute a Python file of the user, and return its function `read`; or load the reader of an installed package."""
     if not str(name).endswith(".py"):
-        announced = own_files.load_plugin(GROUP, str(name))
-        if not callable(announced):
+        plugin = own_files.load_plugin(GROUP, str(name))
+        if not callable(plugin):
             raise InputError(f"reader {name}: expected a Python file with a function `read`, from a path to rows.")
-        source = own_files.source_of(announced)
-        return _kept(OwnReader(announced, OwnFile(str(name), source.sha256)))
+        source = own_files.source_of(plugin)
+        return _register(OwnReader(plugin, OwnFile(str(name), source.sha256)))
     source = own_files.execute(name, "a function `read`")
     read = getattr(source.module, "read", None)
     if not callable(read):
         raise InputError(f"{source.file}: expected a function `read`, from a path to rows or texts.")
-    return _kept(OwnReader(read, source))
+    return _register(OwnReader(read, source))
 
 
-def _kept(reader: OwnReader) -> OwnReader:
+def _register(reader: OwnReader) -> OwnReader:
     LOADED[reader.source.name] = reader
     return reader
 
 
 def through(corpus: Mapping[str, Any]) -> dict[str, Any]:
-    """A section [corpus] that names a reader, as it is after reading; one that names none is given back."""
+    """Run the reader that a section [corpus] names, and return the section with the files that hold its rows."""
     name, values = corpus.get("reader"), dict(corpus)
     if not isinstance(name, str | Path):
         return values
@@ -68,7 +68,7 @@ def through(corpus: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def restore(corpus: CorpusConfig | ExamplesConfig | ParallelConfig, where: str) -> None:
-    """See that the rows of a run are there; read them again where they are not, by the same file."""
+    """Make sure that the rows of a run are in the cache; missing ones are read again, with the same reader."""
     record = corpus.reader
     if record is None:
         return
@@ -91,17 +91,17 @@ def restore(corpus: CorpusConfig | ExamplesConfig | ParallelConfig, where: str) 
 
 
 def _stored(reader: OwnReader, paths: Sequence[str]) -> StoredObject:
-    """The rows of files, of all of them in one file of the cache."""
+    """Read files, and store all their rows in one file of the cache."""
     files_rows = [_rows(reader, path) for path in paths]
     if len(files_rows) > 1 and not all(isinstance(rows, list) for rows in files_rows):
-        raise InputError(f"{reader.source.name}: of several files `read` must give lists, which are joined.")
+        raise InputError(f"{reader.source.name}: `read` must return lists, so that several files can be joined.")
     rows = (
         files_rows[0]
         if len(files_rows) == 1
         else [row for part in files_rows if isinstance(part, list) for row in part]
     )
     stored = objects.store(rows, f"{paths[0]}, read by {reader.source.name}")
-    object_names.keep(stored.file, f"{', '.join(paths)} (read by {reader.source.name})")
+    object_names.save_name(stored.file, f"{', '.join(paths)} (read by {reader.source.name})")
     return stored
 
 

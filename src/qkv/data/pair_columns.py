@@ -1,8 +1,8 @@
 """The columns of parallel text: source and target.
 
-The options decide, else the names of the columns: usual names such as source and target, or two languages. Else they
-are the first two columns of a file without a header, or the keys of a column `translation`, whose cells are objects
-such as {"en": ..., "de": ...}.
+They are given by options, or guessed from the names of the columns: usual names such as source and target, or two
+languages. Else they are the first two columns of a file without a header, or the keys of a column `translation`, whose
+cells are objects such as {"en": ..., "de": ...}.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _value_in(cell: object, key: str) -> object:
 
 
 def header_rule(config: ParallelConfig) -> Header:
-    """How a header is recognised: only by names that say what they are, because the first pair must not be lost."""
+    """How a header is recognised: only by well-known names, because the first pair must not be lost."""
     return partial(_names_pair_columns, config=config) if config.header is None else config.header
 
 

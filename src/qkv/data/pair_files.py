@@ -1,7 +1,7 @@
-"""The files of parallel text: tables, which hold both texts, or pairs of line-aligned files.
+"""Finds the files of parallel text: tables, which contain both texts, or pairs of line-aligned files.
 
-Files that the user names come source first. In a folder, an archive or a set of the catalog, the names of the two files
-of a pair differ only in the language.
+Of files that the user names, the source comes first. In a folder, an archive or a set of the catalog, the names of the
+two files of a pair differ only in the language.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from qkv.errors import ConfigError, DataError
 
 
 class AmbiguousLanguagesError(DataError):
-    """There are files of more than two languages, and the options do not choose two."""
+    """There are files in more than two languages, and no option selects two."""
 
 
 def find_pairs(
     config: ParallelConfig, findings: Findings, progress: Progress = no_progress, previews: FilePreviews | None = None
 ) -> SplitFiles[PairFiles]:
-    """The files of parallel text; DataError for a name that leads to none."""
+    """The files of parallel text, by split; DataError for a name that has none."""
     previews = previews or FilePreviews(config.encoding)
     if not config.files:
         raise DataError("the pairs", "no files were named", "Name the source and the target file.")
@@ -52,7 +52,7 @@ def _pair_files(
     progress: Progress,
     previews: FilePreviews,
 ) -> list[PairFiles]:
-    """The files of parallel text that names stand for: those of folders, archives and sets, then the named files."""
+    """The files of parallel text in folders, archives and sets of the catalog, then the named files."""
     named_files: list[Source] = []
     groups: list[PairFiles] = []
     for name in names:
@@ -60,12 +60,12 @@ def _pair_files(
         if entry and entry.task != "translation":
             raise DataError(name, f"is a set for {entry.task}: it has no translations", "See `qkv data list`.")
         if not entry:
-            is_container(name, "pairs")  # DataError for a name that leads nowhere
+            is_container(name, "pairs")  # DataError if there is no such file or folder
         paths = [file.obtain(progress) for file in entry.files] if entry else [Path(name)]
         sources = [file.source for path in paths for file in list_files(path, pattern, findings)]
         if not sources and is_archive(Path(name)):
             raise DataError(
-                display_name(name), f"nothing is in this {Source(Path(name)).compression}", "Give one with the texts."
+                display_name(name), f"this {Source(Path(name)).compression} is empty", "Give one with the texts."
             )
         require_packages(sources)
         if entry or Path(name).is_dir() or len(sources) > 1:
@@ -78,7 +78,7 @@ def _pair_files(
 def _group_in_order(sources: Sequence[Source], languages: Sequence[str], previews: FilePreviews) -> list[PairFiles]:
     """Group files that the user named: a table is a group, any other file makes a pair with the next.
 
-    A text may have tabs and look like a table: files that are not tables by their names count as tables only if all
+    A text may contain tabs and look like a table, so files that are not named as tables are read as tables only if all
     files look like tables.
     """
     groups: list[PairFiles] = []
@@ -103,7 +103,7 @@ def _group_in_order(sources: Sequence[Source], languages: Sequence[str], preview
 
 
 def _language_file_name(source: Source) -> str:
-    """The name to look for a language in: for a zip whose only member's name has none, the name of the zip."""
+    """The name in which to find a language: that of the zip, if its only member's name has none."""
     name = source.file_name
     return source.path.name if source.member and parse_file_name(name) is None else name
 
@@ -178,7 +178,7 @@ def _group_by_name(
 
 
 def _pairs_by_lines(sources: Sequence[Source], previews: FilePreviews) -> list[dict[str, Source]]:
-    """Two files of text for each split whose lines belong together, by what their names differ in; none otherwise."""
+    """Two files per split whose lines belong together, by the word in which their names differ; else empty."""
     texts = [source for source in sources if source.format == "text" and previews.kind(source) == "text"]
     by_split: dict[tuple[PurePath, Split | None], list[Source]] = {}
     for source in texts:

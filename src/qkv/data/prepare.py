@@ -1,8 +1,8 @@
-"""From files to two token streams: fingerprint, survey, tokenizer, encoding; each kept in the cache.
+"""From files to two token streams: fingerprint, survey, tokenizer and encoding, all of which are cached.
 
-The cache is keyed by content: the hash of the bytes and of how they are read, and the tokenizer's fingerprint. What is
-found there is used, what is missing is built aside and put in place at once, so that two processes that build the same
-thing both end well, and a crash leaves nothing that could be mistaken for a whole.
+The cache is keyed by content: the hash of the bytes and of how they are read, and the tokenizer's fingerprint. Missing
+entries are built under a temporary name and then renamed, so that two processes can build the same entry, and a crash
+leaves no incomplete entry.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from qkv.text.vocabulary import choose, train_tokenizer
 
 __all__ = ["Prepared", "TokenStream", "prepare", "require", "stream", "stream_text"]
 
-# raise these when the same text would give other tokenizers or other streams
+# increase these when the same text would give different tokenizers or streams
 TOKENIZER_VERSION, LAYOUT_VERSION = 1, 2
-# a vocabulary is learned from at most this many characters, taken evenly from the whole; an alphabet from all of them
-LEARN_FROM = 16_000_000
+# a vocabulary is learned from at most this many characters, evenly spread; an alphabet from all of them
+TOKENIZER_SAMPLE = 16_000_000
 REPORT_EVERY = 2**18
 NOTE_KINDS: dict[object, type[str]] = {"Caution": Caution, "Assumption": Assumption, True: Caution}
 """Kinds of notes by their names in the cache; True stands for a Caution in folders that older versions wrote."""
@@ -45,15 +45,15 @@ class Prepared:
     train: TokenStream
     valid: TokenStream
     notes: tuple[str, ...]
-    """What was changed, left out or decided, to be reported to the user; some are a `Caution`."""
+    """Notes for the user on what was changed, left out or decided; some are a `Caution`."""
     fingerprint: str
-    """Of data, tokenizer and layout together."""
+    """The hash of data, tokenizer and layout together."""
     tokenizer_config: TokenizerConfig
-    """Resolved: the kind is chosen."""
+    """The resolved config: the kind is chosen."""
     corpus: CorpusConfig
-    """Resolved: with the fingerprint of the data."""
+    """The resolved config, with the fingerprint of the data."""
     held_out: bool
-    """Whether the validation text is a part of the text that was given for training."""
+    """Whether the validation text was held out of the text given for training."""
 
 
 def prepare(
@@ -64,10 +64,10 @@ def prepare(
     resumed: bool = False,
     progress: Progress | None = None,
 ) -> Prepared:
-    """Read, split and encode a corpus; `given_tokenizer` is one that a model already has, `resumed` its own run."""
+    """Read, split and encode a corpus, with the tokenizer of an existing model if it is given."""
     if not 0 < corpus.valid_fraction < 1:
         raise ConfigError(f"corpus.valid_fraction = {corpus.valid_fraction}: expected a share between 0 and 1.")
-    work = _Work(corpus, progress or no_progress, resumed=resumed or given_tokenizer is not None)
+    work = _Preparation(corpus, progress or no_progress, resumed=resumed or given_tokenizer is not None)
     if tokenizer.kind == "file" and given_tokenizer is None:
         given_tokenizer = train_tokenizer(tokenizer, ())
     if given_tokenizer is None:
@@ -92,8 +92,8 @@ def prepare(
 def learn_tokenizer(
     corpus: CorpusConfig, config: TokenizerConfig, *, progress: Progress | None = None
 ) -> tuple[Tokenizer, TokenizerConfig, tuple[str, ...]]:
-    """A tokenizer alone, learned from all of the text; with it the resolved config and the notes."""
-    work = _Work(replace(corpus, valid=()), progress or no_progress, whole=True)
+    """Learn only a tokenizer, from all of the text; return it with its resolved config and the notes."""
+    work = _Preparation(replace(corpus, valid=()), progress or no_progress, whole=True)
     learned, resolved = work.learned(config)
     return learned, resolved, tuple(work.notes)
 
@@ -101,8 +101,8 @@ def learn_tokenizer(
 def stream(
     tokenizer: Tokenizer, corpus: CorpusConfig, *, progress: Progress | None = None
 ) -> tuple[TokenStream, tuple[str, ...]]:
-    """All documents of a corpus as one stream, nothing held out."""
-    work = _Work(replace(corpus, valid=()), progress or no_progress, whole=True)
+    """All documents of a corpus as one stream; nothing is held out."""
+    work = _Preparation(replace(corpus, valid=()), progress or no_progress, whole=True)
     _, (whole,), notes = work.streams(tokenizer)
     return whole, notes
 
@@ -110,21 +110,21 @@ def stream(
 def stream_to_score(
     tokenizer: Tokenizer, corpus: CorpusConfig, trained: CorpusConfig | None, progress: Progress | None = None
 ) -> tuple[TokenStream, tuple[str, ...]]:
-    """What `evaluate` scores: all of the text, or of a named set the part for validation. If it is the text that the
-    model was trained on, a note says so."""
+    """The text that `evaluate` scores: all of it, or the validation part of a set of the catalog. A note says if the
+    model was trained on it."""
     held_out, findings = catalog_held_out(corpus), Findings()
     if held_out:
         names = ", ".join(map(display_name, held_out))
-        findings.add_note(Assumption(f"{corpus.files[0]}: scored on the part for validation, {names}."))
-    work = _Work(replace(corpus, files=held_out or corpus.files, valid=()), progress or no_progress, whole=True)
+        findings.add_note(Assumption(f"{corpus.files[0]}: scored on its validation part, {names}."))
+    work = _Preparation(replace(corpus, files=held_out or corpus.files, valid=()), progress or no_progress, whole=True)
     _, (whole,), notes = work.streams(tokenizer)
     if trained is not None and not trained.valid and work.fingerprint == trained.fingerprint:
-        findings.add_note(Leak("leak: the model was trained on this text, all but what was held out of it."))
+        findings.add_note(Leak("leak: the model was trained on this text, except for the part that was held out."))
     return whole, (*findings.notes(), *notes)
 
 
 def stream_text(tokenizer: Tokenizer, text: str) -> TokenStream:
-    """One text as a stream of one document."""
+    """A text as a stream of one document."""
     ids = [tokenizer.separator, *tokenizer.encode(text), tokenizer.separator]
     tokens = np.array(ids, dtype=token_type(tokenizer.vocabulary))
     unknown = 0 if tokenizer.unknown is None else int(np.count_nonzero(tokens == tokenizer.unknown))
@@ -141,17 +141,17 @@ def _open(folder: Path, name: str, facts: dict[str, int], tokenizer: Tokenizer) 
     return TokenStream(tokens, facts["bytes"], facts["characters"], facts["documents"], facts["unknown"])
 
 
-class _Work:
-    """One corpus on its way; the survey is made only when the cache has no answer."""
+class _Preparation:
+    """Prepares one corpus; it is surveyed only if a tokenizer or a stream is not in the cache."""
 
     def __init__(self, corpus: CorpusConfig, progress: Progress, whole: bool = False, resumed: bool = False) -> None:
         self.progress = progress
-        self.whole = whole  # nothing is held out
-        spool = standard_input.receive(corpus, resumed)
-        self.parts = CorpusFiles.of(corpus, spool, whole, progress)
+        self.whole = whole  # whether nothing is held out
+        piped = standard_input.receive(corpus, resumed)
+        self.parts = CorpusFiles.of(corpus, piped, whole, progress)
         self.fingerprint, self.stamp = fingerprint(self.parts, progress)
-        if spool is not None:
-            self.parts = self.parts.moved(standard_input.keep_copy(spool, self.fingerprint))
+        if piped is not None:
+            self.parts = self.parts.moved(standard_input.keep_copy(piped, self.fingerprint))
             self.stamp = Stamp.of(self.parts.sources)
         self.corpus = replace(self.parts.corpus, fingerprint=self.fingerprint)
         self.notes: list[str] = list(self.parts.findings.notes())
@@ -168,7 +168,7 @@ class _Work:
         part = "all" if self.whole else "training part"
         key = _key("tokenizer", str(TOKENIZER_VERSION), self.fingerprint, settings, part)
 
-        def learn(aside: Path) -> None:
+        def learn(folder: Path) -> None:
             survey = self.survey()
             resolved = config
             if config.kind is None:
@@ -177,11 +177,11 @@ class _Work:
             if resolved.kind == "characters" and resolved.size is None:
                 texts = iter([alphabet(self._texts(1))])
             else:
-                texts = self._texts(max(1, -(-survey.characters // LEARN_FROM)))
+                texts = self._texts(max(1, -(-survey.characters // TOKENIZER_SAMPLE)))
             trained = train_tokenizer(resolved, texts)
             self.stamp.require_unchanged()
-            trained.save(aside / "tokenizer.json")
-            cache.write_facts(aside, {"config": toml_values(resolved)})
+            trained.save(folder / "tokenizer.json")
+            cache.write_facts(folder, {"config": toml_values(resolved)})
 
         folder = cache.obtain("tokenizers", key, learn, self.notes.append)
         resolved = TokenizerConfig(**cache.read_facts(folder)["config"])
@@ -192,7 +192,7 @@ class _Work:
         return Tokenizer.load(folder / "tokenizer.json"), resolved
 
     def _texts(self, stride: int) -> Iterator[str]:
-        """The training part in pieces cut between words; every `stride`-th of them."""
+        """The training part in pieces split between words; only every `stride`-th piece."""
         cutter = Cutter()
         number = done = 0
         for valid, text, ends in self.survey().split_texts(self.whole):
@@ -204,19 +204,19 @@ class _Work:
                 number += bool(part)
 
     def streams(self, tokenizer: Tokenizer) -> tuple[str, list[TokenStream], tuple[str, ...]]:
-        """The key of this corpus under a tokenizer, its streams (one where nothing is held out), and all notes."""
+        """The cache key of this corpus with a tokenizer, its streams (one if nothing is held out), and all notes."""
         key = _key("whole" if self.whole else "tokens", str(LAYOUT_VERSION), self.fingerprint, tokenizer.fingerprint)
-        folder = cache.obtain("tokens", key, lambda aside: self.encode(tokenizer, aside), self.notes.append)
+        folder = cache.obtain("tokens", key, lambda folder: self.encode(tokenizer, folder), self.notes.append)
         facts = cache.read_facts(folder)
         names = ("train",) if self.whole else ("train", "valid")
         notes = (NOTE_KINDS.get(kind, str)(note) for note, kind in facts["notes"])
         return key, [_open(folder, name, facts[name], tokenizer) for name in names], (*self.notes, *notes)
 
-    def encode(self, tokenizer: Tokenizer, aside: Path) -> None:
+    def encode(self, tokenizer: Tokenizer, folder: Path) -> None:
         """Write the streams of this corpus into a folder of the cache."""
         survey = self.survey()
-        train = TokenWriter(aside / "train.bin", tokenizer)
-        valid = None if self.whole else TokenWriter(aside / "valid.bin", tokenizer)
+        train = TokenWriter(folder / "train.bin", tokenizer)
+        valid = None if self.whole else TokenWriter(folder / "valid.bin", tokenizer)
         overlap = Overlap()
         done = reported = 0
         for piece in self.survey().split_texts(self.whole):
@@ -239,7 +239,7 @@ class _Work:
                 raise DataError(where, "too little text to hold some out for validation", "Give more text.")
             notes += [*survey.held_out(**streams), overlap.note()]
         notes += _unknown({"": streams["train"]} if self.whole else streams)
-        cache.write_facts(aside, {**streams, "notes": [[note, type(note).__name__] for note in notes]})
+        cache.write_facts(folder, {**streams, "notes": [[note, type(note).__name__] for note in notes]})
 
 
 def _unknown(streams: dict[str, dict[str, int]]) -> Iterator[str]:

@@ -1,6 +1,6 @@
-"""From files of examples to what training needs: the data, its vocabulary, and how long texts are.
+"""Prepares labelled examples for training: the data, the tokenizer, and the length of texts.
 
-The vocabulary is learned from the training split and kept in the cache under the data's fingerprint.
+The vocabulary is learned from the training split and cached by the data's fingerprint.
 """
 
 from __future__ import annotations
@@ -46,26 +46,27 @@ from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.vocabulary import train_tokenizer
 
-TOKENIZER_VERSION = 1  # raise when the same data would give another vocabulary
-LEARN_FROM = 16_000_000  # characters, of pairs bytes; of more, every n-th text is taken
-TIMED = 256  # examples whose encoding is timed
-SAMPLED = 4000  # texts whose lengths decide how far texts are read
-EXAMPLES_READ_WHOLE = 0.99  # of the texts are read to their end
-LONGEST_CONTEXT, CONTEXT_STEP = 256, 16  # tokens, by default
+TOKENIZER_VERSION = 1  # increase it when the same data would give a different vocabulary
+TOKENIZER_SAMPLE = 16_000_000  # characters, for pairs bytes; of longer data, every n-th text is used
+TIMED_EXAMPLES = 256  # examples whose encoding is timed
+LENGTH_SAMPLE = 4000  # texts whose lengths decide the context
+UNTRUNCATED_SHARE = 0.99  # of the texts
+MAX_CONTEXT, CONTEXT_STEP = 256, 16  # tokens, by default
 EXAMPLE_VOCABULARIES = ((50_000, 1024), (200_000, 4096), (1_500_000, 8192), (None, 16_384))
-"""For texts of fewer characters, how many tokens."""
-ONE_WORD, ALPHABET = 0.9, 100  # of the texts without blanks inside, and characters at most: read by characters
+"""(characters, tokens): the size of the vocabulary for texts with fewer characters than this."""
+# texts get a tokenizer of characters if more than this share has no blanks, and they have at most this many characters
+MIN_UNSPACED_SHARE, MAX_ALPHABET = 0.9, 100
 
 
 @dataclass(frozen=True)
 class PreparedExamples:
     labelled: Labelled
     tokenizer: Tokenizer | None
-    """None for pictures and numbers."""
+    """None for images and numbers."""
     tokenizer_config: TokenizerConfig
-    """Resolved: the kind is chosen, or left to the tokenizer that a model already has."""
+    """The resolved config: the kind is chosen, or that of the existing tokenizer of a model."""
     config: ExamplesConfig
-    """Resolved: with the columns, the task and the examples' fingerprint."""
+    """The resolved config, with the columns, the task and the fingerprint of the examples."""
     tokenizer_notes: tuple[str, ...] = ()
 
     @property
@@ -74,16 +75,16 @@ class PreparedExamples:
 
     @cached_property
     def longest(self) -> int:
-        """How many tokens, with those around them, nearly all texts of the training split have."""
+        """The length, with special tokens, that nearly all texts of the training split do not exceed."""
         assert self.tokenizer is not None
-        far, train = 2**20, self.labelled.train
+        no_limit, train = 2**20, self.labelled.train
         if isinstance(train, TagExamples):
-            rows = encode_words(self.tokenizer, islice(sentences_of(train), SAMPLED), far)
+            rows = encode_words(self.tokenizer, islice(sentences_of(train), LENGTH_SAMPLE), no_limit)
         else:
             assert isinstance(train, TextExamples)
-            spread = train.select(slice(None, None, max(1, len(train) // SAMPLED)))
-            rows = encode_texts(self.tokenizer, texts_of(spread), far, pairs=self.labelled.pairs)
-        return int(np.quantile(rows.lengths, EXAMPLES_READ_WHOLE)) + 1
+            spread = train.select(slice(None, None, max(1, len(train) // LENGTH_SAMPLE)))
+            rows = encode_texts(self.tokenizer, texts_of(spread), no_limit, pairs=self.labelled.pairs)
+        return int(np.quantile(rows.lengths, UNTRUNCATED_SHARE)) + 1
 
     @property
     def context(self) -> int:
@@ -100,34 +101,34 @@ class PreparedExamples:
         if self.config.max_train or not isinstance(train, TextExamples | TagExamples):
             return self
         return self.limited(
-            affordable(len(train), lambda part: self.rows(train.select(part), LONGEST_CONTEXT), seconds)
+            examples_in_time(len(train), lambda part: self.rows(train.select(part), MAX_CONTEXT), seconds)
         )
 
     def rows(self, examples: Examples, context: int) -> EncodedRows | Array:
-        """A split as rows of ids, as pixels, or as numbers."""
+        """The examples as rows of ids, as pixels, or as numbers."""
         if isinstance(examples, ArrayExamples):
             return examples.values
         assert self.tokenizer is not None
         return rows_of(self.tokenizer, examples, context)
 
 
-def affordable(
+def examples_in_time(
     count: int,
     encode: Callable[[slice], object],
     seconds: float,
     now: Callable[[], float] = time.perf_counter,
 ) -> int:
-    """How many of the training examples can be encoded in these seconds, measured on a few; 0: all of them."""
-    if count <= TIMED:
+    """How many training examples can be encoded in these seconds, measured on a few; 0: all of them."""
+    if count <= TIMED_EXAMPLES:
         return 0
     began = now()
-    encode(slice(None, None, count // TIMED))
-    most = int(TIMED * seconds / max(1e-9, now() - began))
-    return 0 if most >= count else max(TIMED, most)
+    encode(slice(None, None, count // TIMED_EXAMPLES))
+    most = int(TIMED_EXAMPLES * seconds / max(1e-9, now() - began))
+    return 0 if most >= count else max(TIMED_EXAMPLES, most)
 
 
 def default_context(longest: int) -> int:
-    return max(CONTEXT_STEP, min(LONGEST_CONTEXT, -(-longest // CONTEXT_STEP) * CONTEXT_STEP))
+    return max(CONTEXT_STEP, min(MAX_CONTEXT, -(-longest // CONTEXT_STEP) * CONTEXT_STEP))
 
 
 def rows_of(tokenizer: Tokenizer, examples: TextExamples | TagExamples, context: int) -> EncodedRows:
@@ -155,8 +156,8 @@ def _prepare_examples(
     progress: Progress | None,
     previews: FilePreviews | None,
 ) -> PreparedExamples:
-    watch = progress or no_progress
-    data = read_examples(config, watch, previews=previews)
+    report = progress or no_progress
+    data = read_examples(config, report, previews=previews)
     require_enough(data, config.valid_fraction, config.files[0])
     resolved = replace(
         config,
@@ -184,7 +185,7 @@ def _prepare_examples(
         notes.append(Assumption(choice))
 
     def learn() -> list[Tokenizer]:
-        return [train_tokenizer(chosen, _example_texts(data.train), progress=watch)]
+        return [train_tokenizer(chosen, _example_texts(data.train), progress=report)]
 
     key = ("examples", str(TOKENIZER_VERSION), str(EXAMPLES_VERSION), data.fingerprint)
     (own,) = learned_tokenizers(key, chosen, learn, config.files[0], notes)
@@ -194,7 +195,7 @@ def _prepare_examples(
 def known_tokenizer(
     asked: TokenizerConfig, given: Tokenizer | None, tags: Sequence[str] = ()
 ) -> tuple[Tokenizer, TokenizerConfig] | None:
-    """A tokenizer that a model already has, or that of a file, with its config; None where one is to be learned."""
+    """The tokenizer of an existing model or of a file, with its config; None if a tokenizer must be learned."""
     if given is not None:
         tag_ids(given, tags)
         kept = asked.kind is not None or given.kind in ONLY_READ
@@ -210,15 +211,15 @@ def learned_tokenizers(
     notes: list[str],
     files: Sequence[str] = ("tokenizer.json",),
 ) -> list[Tokenizer]:
-    """Tokenizers from the cache; `learn` gives them where they are not there yet."""
+    """Tokenizers from the cache; missing ones are learned with `learn`."""
 
-    def fill(aside: Path) -> None:
+    def fill(folder: Path) -> None:
         try:
             for name, tokenizer in zip(files, learn(), strict=True):
-                tokenizer.save(aside / name)
+                tokenizer.save(folder / name)
         except DataError as error:
             raise DataError(where, error.problem, error.remedy) from None
-        cache.write_facts(aside, {"config": toml_values(chosen)})
+        cache.write_facts(folder, {"config": toml_values(chosen)})
 
     parts = (*key, json.dumps(toml_values(chosen)))
     folder = cache.obtain("tokenizers", hashlib.sha256("\0".join(parts).encode()).hexdigest(), fill, notes.append)
@@ -230,7 +231,7 @@ def size_for(amount: int, sizes: Sequence[tuple[int | None, int]]) -> int:
 
 
 def default_example_tokenizer(data: Labelled, asked: TokenizerConfig) -> TokenizerConfig:
-    """Word pieces, as many as the texts can teach; of strings without blanks, as proteins, characters."""
+    """WordPiece, with a size by the amount of text; characters for strings without blanks, such as proteins."""
     if not asked.size and _unspaced(data.train):
         return replace(asked, kind="characters")
     tagging = data.task == "tagging"
@@ -239,12 +240,12 @@ def default_example_tokenizer(data: Labelled, asked: TokenizerConfig) -> Tokeniz
 
 
 def _unspaced(train: Examples) -> bool:
-    """Whether nearly all texts are one word of a small alphabet: proteins, names; not a script without blanks."""
+    """Whether nearly all texts are one word of a small alphabet, such as proteins, unlike texts in Chinese."""
     if not isinstance(train, TextExamples):
         return False
-    texts = [first for first, _ in texts_of(train.select(slice(SAMPLED)))]
+    texts = [first for first, _ in texts_of(train.select(slice(LENGTH_SAMPLE)))]
     single = [text for text in texts if len(text.split()) == 1]
-    return len(single) > ONE_WORD * len(texts) and len(set().union(*single)) <= ALPHABET
+    return len(single) > MIN_UNSPACED_SHARE * len(texts) and len(set().union(*single)) <= MAX_ALPHABET
 
 
 def _example_texts(train: Examples) -> Iterator[str]:
@@ -252,6 +253,6 @@ def _example_texts(train: Examples) -> Iterator[str]:
         yield from (" ".join(words) for words in sentences_of(train))
         return
     assert isinstance(train, TextExamples)
-    stride = max(1, -(-int(train.lengths.sum()) // LEARN_FROM))
+    stride = max(1, -(-int(train.lengths.sum()) // TOKENIZER_SAMPLE))
     for first, second in texts_of(train.select(slice(None, None, stride))):
         yield first if second is None else f"{first} {second}"

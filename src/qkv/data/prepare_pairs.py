@@ -1,8 +1,8 @@
-"""From files of parallel text to what training needs: the pairs, their vocabulary, and how long texts are.
+"""Prepares parallel text for training: the pairs, the tokenizer, and the length of texts.
 
-The vocabulary is learned from the training split and kept in the cache under the data's fingerprint. It is one for both
-languages, unless they are to be separate; where there are several languages to translate to, their tags are special
-tokens of it: no text can spell one.
+The vocabulary is learned from the training split and cached by the data's fingerprint. Both languages share it, unless
+separate vocabularies are requested. If there are several target languages, their tags are special tokens, which no text
+can spell.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from qkv.data.findings import Assumption, Progress, no_progress
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.hold_out import PAIR_FRACTION, require_enough, with_fewer_examples
 from qkv.data.prepare_examples import (
-    LEARN_FROM,
-    SAMPLED,
+    LENGTH_SAMPLE,
+    TOKENIZER_SAMPLE,
     TOKENIZER_VERSION,
-    affordable,
     default_context,
+    examples_in_time,
     known_tokenizer,
     learned_tokenizers,
     size_for,
@@ -41,9 +41,9 @@ from qkv.errors import ConfigError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.vocabulary import join_vocabularies, train_tokenizer
 
-PAIRS_KEPT = 0.999  # of the pairs are learned from
+USED_PAIR_SHARE = 0.999  # the share of pairs that fit into the default context
 PAIR_VOCABULARIES = ((200_000, 1000), (1_500_000, 4000), (20_000_000, 8000), (200_000_000, 16_000), (None, 32_000))
-"""For texts of fewer bytes, both languages together, how many tokens."""
+"""(bytes, tokens): the size of the vocabulary for texts with fewer bytes, of both languages together."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class PreparedPairs:
     parallel: Parallel
     tokenizer: Tokenizer
     tokenizer_config: TokenizerConfig
-    """Resolved: the kind is chosen, or left to the tokenizer that a model already has."""
+    """The resolved config: the kind is chosen, or that of the existing tokenizer of a model."""
     config: ParallelConfig
-    """Resolved: with the languages, the columns and the pairs' fingerprint."""
+    """The resolved config, with the languages, the columns and the fingerprint of the pairs."""
     tokenizer_notes: tuple[str, ...] = ()
     target_tokenizer: Tokenizer | None = None
-    """Where the languages have separate vocabularies: that of the target, numbered as `tokenizer` is."""
+    """The tokenizer of the target, if the languages have separate vocabularies; its ids are those of `tokenizer`."""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -64,10 +64,10 @@ class PreparedPairs:
 
     @cached_property
     def longest(self) -> int:
-        """How many tokens, with those around them, nearly all texts of the training split have."""
+        """The length, with special tokens, that nearly all texts of the training split do not exceed."""
         train = self.parallel.train
-        rows = self.rows(train.select(slice(None, None, max(1, len(train) // SAMPLED))))
-        return int(np.quantile(np.maximum(rows.sources.lengths, rows.targets.lengths), PAIRS_KEPT)) + 1
+        rows = self.rows(train.select(slice(None, None, max(1, len(train) // LENGTH_SAMPLE))))
+        return int(np.quantile(np.maximum(rows.sources.lengths, rows.targets.lengths), USED_PAIR_SHARE)) + 1
 
     @property
     def context(self) -> int:
@@ -82,11 +82,11 @@ class PreparedPairs:
     def within(self, seconds: float) -> PreparedPairs:
         """The same with as many training pairs as can be encoded in these seconds."""
         train = self.parallel.train
-        most = affordable(len(train), lambda part: self.rows(train.select(part)), seconds)
+        most = examples_in_time(len(train), lambda part: self.rows(train.select(part)), seconds)
         return self if self.config.max_train else self.limited(most)
 
     def rows(self, pairs: Pairs, longest: int = 0) -> PairRows:
-        """Pairs as rows of ids; to learn from, bounded by `context`, to evaluate on, as they are."""
+        """Pairs as rows of ids; for training, pairs longer than `longest` are left out (0: none)."""
         own = self.target_tokenizer
         return encode_pairs(self.tokenizer, pairs, longest, tagged=self.parallel.tagged, target_tokenizer=own)
 
@@ -110,8 +110,8 @@ def _prepare_parallel(
     progress: Progress | None,
     previews: FilePreviews | None,
 ) -> PreparedPairs:
-    watch = progress or no_progress
-    data = read_parallel(config, watch, previews=previews)
+    report = progress or no_progress
+    data = read_parallel(config, report, previews=previews)
     require_enough(data, config.valid_fraction or PAIR_FRACTION, config.files[0])
     resolved = replace(
         config,
@@ -121,7 +121,7 @@ def _prepare_parallel(
         fingerprint=data.fingerprint,
     )
     if config.vocabulary == "separate":
-        return _separate(data, tokenizer, resolved, watch)
+        return _separate(data, tokenizer, resolved, report)
     if known := known_tokenizer(tokenizer, given_tokenizer, data.tagged):
         return PreparedPairs(data, *known, resolved)
     chosen, notes = tokenizer, list[str]()
@@ -131,7 +131,7 @@ def _prepare_parallel(
         notes.append(Assumption(f"{choice}, or learn one for each with --set corpus.vocabulary=separate."))
 
     def learn() -> list[Tokenizer]:
-        return [with_tags(train_tokenizer(chosen, _pair_texts(data.train), progress=watch), data.tagged)]
+        return [with_tags(train_tokenizer(chosen, _pair_texts(data.train), progress=report), data.tagged)]
 
     (own,) = learned_tokenizers(_pair_key("pairs", data), chosen, learn, config.files[0], notes)
     return PreparedPairs(data, own, chosen, resolved, tuple(notes))
@@ -141,9 +141,9 @@ def _pair_key(what: str, data: Parallel) -> tuple[str, ...]:
     return what, str(TOKENIZER_VERSION), str(PAIRS_VERSION), data.fingerprint
 
 
-def _separate(data: Parallel, asked: TokenizerConfig, config: ParallelConfig, watch: Progress) -> PreparedPairs:
-    """A vocabulary for each language, of half of the tokens each; learned again, or taken from the cache, whenever
-    the run is continued: the same pairs give the same."""
+def _separate(data: Parallel, asked: TokenizerConfig, config: ParallelConfig, report: Progress) -> PreparedPairs:
+    """Learn a vocabulary of half the size for each language. A resumed run reads them from the cache or learns them
+    again, with the same result."""
     if data.tagged or len(data.train.directions) > 1:
         raise ConfigError(
             "corpus.vocabulary = 'separate': there are several languages or directions here, which share one "
@@ -159,7 +159,7 @@ def _separate(data: Parallel, asked: TokenizerConfig, config: ParallelConfig, wa
 
     def learn() -> Iterable[Tokenizer]:
         texts = (_pair_texts(data.train, target=False), _pair_texts(data.train, source=False))
-        return join_vocabularies(*(train_tokenizer(half, part, progress=watch) for part in texts))
+        return join_vocabularies(*(train_tokenizer(half, part, progress=report) for part in texts))
 
     files = ("tokenizer.json", "target_tokenizer.json")
     first, second = learned_tokenizers(_pair_key("pairs, apart", data), chosen, learn, config.files[0], notes, files)
@@ -168,14 +168,14 @@ def _separate(data: Parallel, asked: TokenizerConfig, config: ParallelConfig, wa
 
 
 def default_pair_tokenizer(data: Parallel, asked: TokenizerConfig) -> TokenizerConfig:
-    """Byte pairs, as many as the texts can teach."""
+    """BPE, with a size by the amount of text."""
     size = size_for(data.train.source.bytes + data.train.target.bytes, PAIR_VOCABULARIES)
     return replace(asked, kind="bpe", size=asked.size or size)
 
 
 def _pair_texts(train: Pairs, *, source: bool = True, target: bool = True) -> Iterator[str]:
-    """One text or both of the training pairs, each pair once."""
-    stride = max(1, -(-(train.source.bytes + train.target.bytes) // LEARN_FROM))
+    """The sources, the targets or both of the training pairs, each pair once."""
+    stride = max(1, -(-(train.source.bytes + train.target.bytes) // TOKENIZER_SAMPLE))
     for row in train.rows[~train.backward][::stride].tolist():
         if source:
             yield train.source[row]

@@ -1,6 +1,6 @@
-"""From the names of files to `Labelled`: texts, rows of numbers, tagged words or images, each with what to learn.
+"""Reads files as `Labelled` data: texts, rows of numbers, tagged words or images, with their labels.
 
-Everything is noted that a person should know before training: columns, task, copies, leaks.
+The notes say everything that a person should know before training: columns, task, copies, leaks.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from qkv.errors import ConfigError, DataError
 from qkv.ranges import ExampleTask
 
 EXAMPLES_VERSION = 2
-"""Raise when the same files would be read as other examples or split otherwise."""
+"""Increase it when the same files would be read as different examples or split differently."""
 
 Purpose = Literal["train", "describe", "evaluate"]
 Content = Literal["text", "numbers", "tagging", "images"]
-_HOLD: dict[Content, str] = {
+_CONTENTS: dict[Content, str] = {
     "tagging": "words with tags",
     "images": "images",
     "text": "texts with labels",
@@ -56,8 +56,8 @@ _UNUSED: dict[Content, tuple[str, ...]] = {
     "tagging": ("text", "text2", "id"),
     "images": ("text", "text2", "label", "id", "encoding"),
 }
-"""Keys that say nothing about such files."""
-_OF_KIND: dict[str, Content] = {
+"""Keys that have no effect on such files."""
+_CONTENT_BY_KIND: dict[str, Content] = {
     **dict.fromkeys(("conll", "conllu"), "tagging"),
     **dict.fromkeys(("idx", "npz", "image"), "images"),
 }
@@ -69,9 +69,9 @@ def read_examples(
     purpose: Purpose = "train",
     previews: FilePreviews | None = None,
 ) -> Labelled:
-    """Read, decide, split, compare. Only to train a part is held out; examples to evaluate on may be of one class.
+    """Read, choose the task, and split examples. Only training holds out a part; evaluation data may be of one class.
 
-    `previews` are those of the files, where they have been opened before.
+    `previews` are those of files that have been opened before.
     """
     require_encoding(config.encoding)
     findings, on_read = Findings(), byte_counter(progress, "reading")
@@ -87,28 +87,28 @@ def read_examples(
     files = split_tables(files, open_rows, bool(config.valid or config.test), findings)
     if purpose == "evaluate":
         files = files.to_score(findings)
-    wanted = (config.task,) if config.task in ("tagging", "images") else ("text", "numbers")
-    if config.task is not None and content not in wanted:
-        raise ConfigError(f"task {config.task!r} does not fit: the files hold {_HOLD[content]}. Leave --task out.")
+    suitable = (config.task,) if config.task in ("tagging", "images") else ("text", "numbers")
+    if config.task is not None and content not in suitable:
+        raise ConfigError(f"task {config.task!r} does not fit: the files hold {_CONTENTS[content]}. Leave --task out.")
     refuse_idle_filter(config)
-    refuse_unused(config, _UNUSED.get(content, ()), f"{files.train[0].display_name} holds {_HOLD[content]}")
+    refuse_unused(config, _UNUSED.get(content, ()), f"{files.train[0].display_name} holds {_CONTENTS[content]}")
     if content == "text" and not any(file.kind == "table" for file in files.all()):
         refuse_unused(config, ("text", "text2", "label", "id"), f"{files.train[0].display_name} has no columns")
-    gathered, columns = _gathered(content, files, config, findings, on_read)
-    values = gathered["train"].labels
-    if not len(values):
+    raw_splits, columns = _read_splits(content, files, config, findings, on_read)
+    labels = raw_splits["train"].labels
+    if not len(labels):
         raise DataError(files.train[0].display_name, "no row can be used", "Give rows with text and label.")
-    gathered = rename(gathered, config.labels, content in ("text", "numbers"), findings)
-    values = gathered["train"].labels
+    raw_splits = rename(raw_splits, config.labels, content in ("text", "numbers"), findings)
+    labels = raw_splits["train"].labels
     if content == "text" and columns and columns["label"] == without_level(columns["label"]):
-        note_levels(values.names, columns["label"], values.first_places[0][0], findings)
-    asked = config.task if content in ("text", "numbers") else "classification"
+        note_levels(labels.names, columns["label"], labels.first_places[0][0], findings)
+    given_task = config.task if content in ("text", "numbers") else "classification"
     scheme = decide_label_scheme(
-        values, gathered["train"].multi_label, asked, values.place(0), findings, learn=purpose != "evaluate"
+        labels, raw_splits["train"].multi_label, given_task, labels.place(0), findings, learn=purpose != "evaluate"
     )
     parts = {
         name: part.examples.with_targets(scheme.labels, *scheme.targets(part.labels, name, findings))
-        for name, part in gathered.items()
+        for name, part in raw_splits.items()
         if name == "train" or len(part.labels)
     }
     train, valid, test = parts["train"], parts.get("valid"), parts.get("test")
@@ -130,10 +130,10 @@ def read_examples(
 
 def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, previews: FilePreviews) -> Content:
     files = splits.all()
-    contents: list[Content] = [_OF_KIND.get(file.kind, "text") for file in files]
+    contents: list[Content] = [_CONTENT_BY_KIND.get(file.kind, "text") for file in files]
     for file, content in zip(files, contents, strict=True):
         if content != contents[0]:
-            problem = f"holds {_HOLD[content]}, {files[0].display_name} holds {_HOLD[contents[0]]}"
+            problem = f"holds {_CONTENTS[content]}, {files[0].display_name} holds {_CONTENTS[contents[0]]}"
             raise DataError(file.display_name, problem, "Give files of one kind.")
     first = splits.train[0]
     in_file = first.label is None and first.labels is None
@@ -142,10 +142,10 @@ def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, previews: 
     return contents[0]
 
 
-def _gathered(
+def _read_splits(
     content: Content, files: SplitFiles[ExampleFile], config: ExamplesConfig, findings: Findings, on_read: OnRead
 ) -> tuple[dict[Split, RawSplit], dict[str, str]]:
-    """The examples of each split, and which column served as what."""
+    """The examples of each split, and the columns by role."""
     texts, numbers = TextReader(config, findings, on_read), NumberReader(config, findings, on_read)
     readers: dict[Content, Callable[[Sequence[ExampleFile]], RawSplit]] = {
         "tagging": lambda part: conll.read_split(part, config, findings, on_read),
@@ -153,16 +153,16 @@ def _gathered(
         "numbers": numbers.read,
         "text": texts.read,
     }
-    gathered = {name: readers[content](part) for name, part in files.items()}
+    raw_splits = {name: readers[content](part) for name, part in files.items()}
     if content == "tagging":
-        conll.note_tag_scheme(gathered["train"], files.train[0].display_name, findings)
+        conll.note_tag_scheme(raw_splits["train"], files.train[0].display_name, findings)
     columns = texts.columns or numbers.columns
-    return gathered, columns.by_role() if columns else {}
+    return raw_splits, columns.by_role() if columns else {}
 
 
 def _require_distinct(train: Examples, where: str) -> None:
     if len(np.unique(train.keys)) < 2:
-        problem = "every example is the same" if len(train) > 1 else f"{len(train)} example is too little"
+        problem = "every example is the same" if len(train) > 1 else f"{len(train)} example is not enough"
         raise DataError(where, problem, "Give at least two that differ.")
 
 
@@ -173,16 +173,16 @@ def _split(train: Examples, config: ExamplesConfig, seed: int = 0) -> tuple[Exam
     keys = train.keys
     if isinstance(train, TextExamples) and len(train) <= MAX_PASSAGE_TEXTS:
         keys = passage_keys((f"{first} {second or ''}" for first, second in texts_of(train)), keys)
-    out = choose_held_out(keys, classes, config.valid_fraction, config.seed + seed)
-    return train.select(~out), train.select(out)
+    held_out = choose_held_out(keys, classes, config.valid_fraction, config.seed + seed)
+    return train.select(~held_out), train.select(held_out)
 
 
 def _three_splits(
     train: Examples, valid: Examples | None, test: Examples | None, config: ExamplesConfig, findings: Findings
 ) -> tuple[Examples, Examples, Examples]:
-    """To learn from, to choose on, to report: the files' own validation or test split, or a part of the training split.
+    """Splits to train on, to select models on, and to report: a given validation or test split, or held-out examples.
 
-    Models are chosen on a part of the training split; where the test split is reported, on the files' own validation.
+    Models are selected on held-out training examples or, if the test split is reported, on a given validation split.
     """
     own = valid if config.report == "valid" and valid else test
     if not own:
@@ -192,9 +192,7 @@ def _three_splits(
     if own is not test or not valid:
         train, valid = _split(train, config, seed=1)
     _require_distinct(train, config.files[0])
-    findings.add_note(
-        f"{len(own):,} examples are reported, and nothing is chosen on them; {len(valid):,} are chosen on."
-    )
+    findings.add_note(f"{len(own):,} examples are only reported; models are selected on {len(valid):,} others.")
     return train, valid, own
 
 

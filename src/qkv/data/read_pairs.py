@@ -1,9 +1,9 @@
-"""From the names of files to `Parallel`: pairs, packed as they come; empty and very unequal ones are left out, counted.
+"""Reads files as `Parallel` data; blank and very unequal pairs are left out and counted.
 
-A pair is unequal when one text has more than nine times the characters of the other, and more than forty: a word that
-takes a phrase to translate is none, half a page against two letters is. Such pairs are left out of training only: a
-score must be that of the whole set. When more than a tenth of the pairs cannot be used, the files do not belong
-together or have slipped, and are refused.
+A pair is unequal if one text has more than forty characters, and more than nine times as many as the other: a word may
+need a phrase as its translation, but not half a page. Such pairs are left out only of training, because scores must be
+those of the whole set. If more than a tenth of the pairs cannot be used, the files do not belong together or their
+lines have shifted, and they are refused.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from qkv.errors import ConfigError, DataError
 MAX_LEFT_OUT_SHARE = 0.1
 UNEQUAL_TIMES = 9
 UNEQUAL_CHARACTERS = 40
-MANY_IDENTICAL = 0.1
+MAX_IDENTICAL_SHARE = 0.1
 
 
 @dataclass
 class _Count:
-    """What one group of files holds."""
+    """Counts of the pairs in one group of files."""
 
     pairs: int = 0
     blank: int = 0
     identical: int = 0
     left_out: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """By reason: the line of the first, and how many."""
+    """By reason: the line of the first such pair, and their number."""
 
     def leave_out(self, reason: str, line: int) -> None:
         first, count = self.left_out.get(reason, (line, 0))
@@ -57,14 +57,14 @@ class _Count:
 
 
 class PairReader:
-    """Reads the splits of one set; the columns are those that the first table of the training split has."""
+    """Reads the splits of one data set; the columns are those of the first training table."""
 
     def __init__(self, config: ParallelConfig, findings: Findings, on_read: OnRead) -> None:
         self.config, self.findings, self.on_read = config, findings, on_read
         self.columns: PairColumns | None = None
 
     def read(self, groups: Sequence[PairFiles], learn: bool) -> Pairs:
-        """All pairs of one split; `learn` says that unequal ones are left out."""
+        """All pairs of one split; if `learn` is true, unequal pairs are left out."""
         source, target, starts = PackedTexts(), PackedTexts(), array("q")
         keys = array("Q"), array("Q")
         languages: list[Direction] = []
@@ -114,12 +114,12 @@ class PairReader:
         where = group.first.display_name
         unused = sum(number for _, number in count.left_out.values())
         if count.pairs == count.blank:
-            problem = "holds nothing but blank lines" if count.pairs else "is empty"
+            problem = "contains only blank lines" if count.pairs else "is empty"
             raise DataError(where, problem, "Give files with a sentence and its translation on each line.")
-        solid = count.pairs - count.blank
+        filled = count.pairs - count.blank
         for reason, (line, number) in count.left_out.items():
-            if unused > MAX_LEFT_OUT_SHARE * solid:
-                problem = f"{unused:,} of {solid:,} pairs cannot be used, the first here: {reason}"
+            if unused > MAX_LEFT_OUT_SHARE * filled:
+                problem = f"{unused:,} of {filled:,} pairs cannot be used, the first here: {reason}"
                 remedy = "Check that the texts are translations of each other, line by line."
                 raise DataError(f"{where}:{line}", problem, remedy)
             note = f"{where}:{line}: {number:,} of {count.pairs:,} pairs left out, the first here: {reason}."
@@ -128,22 +128,22 @@ class PairReader:
             self.findings.add_note(f"{where}: {count.blank:,} pairs of blank lines left out.")
         if count.identical:
             note = f"{where}: in {count.identical:,} of {count.pairs:,} pairs source and target are the same."
-            self.findings.add_note(Caution(note) if count.identical > MANY_IDENTICAL * solid else note)
+            self.findings.add_note(Caution(note) if count.identical > MAX_IDENTICAL_SHARE * filled else note)
 
 
 def _reason(first: str, second: str, learn: bool) -> str | None:
-    """Why a pair cannot be used, or None; two blank texts are no such pair, since they may separate parts of files."""
-    some = bool(first.strip()), bool(second.strip())
-    if some[0] != some[1]:
-        return f"a {'source' if some[0] else 'target'} without a {'target' if some[0] else 'source'}"
+    """Why a pair cannot be used, or None. Two blank lines are allowed, because they may separate parts of files."""
+    has_source, has_target = bool(first.strip()), bool(second.strip())
+    if has_source != has_target:
+        return "a source without a target" if has_source else "a target without a source"
     shorter, longer = sorted((len(first), len(second)))
-    if learn and some[0] and longer > UNEQUAL_CHARACTERS and longer > UNEQUAL_TIMES * shorter:
+    if learn and has_source and longer > UNEQUAL_CHARACTERS and longer > UNEQUAL_TIMES * shorter:
         return f"one text is more than {UNEQUAL_TIMES} times as long as the other"
     return None
 
 
 PAIRS_VERSION = 1
-"""Raise when the same files would be read as other pairs or split otherwise."""
+"""Increase it when the same files would be read as different pairs or split differently."""
 
 
 def read_parallel(
@@ -152,9 +152,9 @@ def read_parallel(
     purpose: Purpose = "train",
     previews: FilePreviews | None = None,
 ) -> Parallel:
-    """Read, split, compare. Only to train a part is held out; pairs to evaluate on are read as they are, in `train`.
+    """Read and split the pairs. Only training holds out a part; pairs for evaluation are in `train`, unfiltered.
 
-    `beginnings` are those of the files, where they have been opened before.
+    `previews` are those of files that have been opened before.
     """
     learn = purpose != "evaluate"
     require_encoding(config.encoding)
@@ -176,9 +176,9 @@ def read_parallel(
     reader = PairReader(config, findings, byte_counter(progress, "reading"))
     train = reader.read(files.train, learn)
     train = replace(train, languages=_languages(train.languages, files.train))
-    turned = [(second, first) for first, second in train.languages] if config.directions == "both" else []
-    directions = tuple(dict.fromkeys([*train.languages, *turned]))
-    valid, test = (_other(reader, part, train, directions) if part else None for part in (files.valid, files.test))
+    reverse = [(second, first) for first, second in train.languages] if config.directions == "both" else []
+    directions = tuple(dict.fromkeys([*train.languages, *reverse]))
+    valid, test = (_read_other(reader, part, train, directions) if part else None for part in (files.valid, files.test))
     if valid is None:
         valid = train.select(slice(0))
         if purpose == "train":
@@ -195,7 +195,7 @@ def read_parallel(
 
 
 def _languages(languages: tuple[Direction, ...], groups: Sequence[PairFiles]) -> tuple[Direction, ...]:
-    """Of each group; where there are several of different files, all must be known."""
+    """Check the languages of each group of files: if one is known, all must be."""
     known = [pair for pair in languages if pair != UNKNOWN_LANGUAGES]
     if known and len(known) < len(languages):
         unknown = next(group for group, pair in zip(groups, languages, strict=True) if pair == UNKNOWN_LANGUAGES)
@@ -210,8 +210,10 @@ def _languages(languages: tuple[Direction, ...], groups: Sequence[PairFiles]) ->
     return languages
 
 
-def _other(reader: PairReader, groups: Sequence[PairFiles], train: Pairs, directions: Sequence[Direction]) -> Pairs:
-    """The validation or test split; its languages must be such as are learned."""
+def _read_other(
+    reader: PairReader, groups: Sequence[PairFiles], train: Pairs, directions: Sequence[Direction]
+) -> Pairs:
+    """Read the validation or test split; its languages must be among those that are learned."""
     parallel = reader.read(groups, learn=False)
     only = train.languages[0] if len(set(train.languages)) == 1 else None
     languages = tuple(only if pair == UNKNOWN_LANGUAGES and only else pair for pair in parallel.languages)
@@ -224,7 +226,7 @@ def _other(reader: PairReader, groups: Sequence[PairFiles], train: Pairs, direct
                 f"{group.display_name}: no language is in the names, and several are learned. Rename the files."
             )
         learned = ", ".join(f"{source} to {target}" for source, target in directions)
-        problem = f"translates {direction[0]} to {direction[1]}; learned is {learned}"
+        problem = f"translates {direction[0]} to {direction[1]}, but the model learns {learned}"
         raise DataError(group.first.display_name, problem, "Name files of these languages, source first.")
     return replace(parallel, languages=languages if only != UNKNOWN_LANGUAGES else (UNKNOWN_LANGUAGES,) * len(groups))
 
@@ -247,7 +249,7 @@ def _fingerprint(parallel: Parallel) -> str:
 
 
 def add_neighbours(groups: SplitFiles[PairFiles], findings: Findings) -> None:
-    """Fill the splits that were not named with the files next to the training files that are named for them."""
+    """Fill the splits that were not given with files next to the training files that are named for these splits."""
     for split, files, use in (("valid", groups.valid, "validated on"), ("test", groups.test, "tested on")):
         if not files:
             files += [other for group in groups.train if (other := _neighbour(group, split, findings)) is not None]
@@ -258,7 +260,7 @@ def add_neighbours(groups: SplitFiles[PairFiles], findings: Findings) -> None:
 
 
 def _neighbour(group: PairFiles, split: str, findings: Findings) -> PairFiles | None:
-    """The first, by name, of what there is for a split; a group whose own name does not say train has none."""
+    """The first pair of files next to a group that is named for a split; None unless the group is named train."""
     if group.second is None or group.split != "train":
         return None
     first, second = (_of_language(source, split) for source in (group.first, group.second))
@@ -271,7 +273,7 @@ def _neighbour(group: PairFiles, split: str, findings: Findings) -> PairFiles | 
 
 
 def _of_language(source: Source, split: str) -> dict[str, Source]:
-    """Files next to one that are of its language and of a split, by the rest of their names."""
+    """Files next to one in the same language that are named for a split, by the rest of their names."""
     if (own := parse_file_name(source.file_name)) is None:
         return {}
     if source.member:

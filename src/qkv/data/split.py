@@ -1,9 +1,8 @@
 """Splits text into training and validation, measures their overlap, and orders rows evenly.
 
 Several documents are split by document: a hash of its content decides where a document goes, so that the split does not
-depend on the order of the files, and the copies of a document, or of most of it (`near_copies.py`), are never in both
-parts. A single document is split at a
-character: its end is held out (for Tiny Shakespeare exactly the usual last tenth).
+depend on the order of the files, and copies and near copies of a document (`near_copies.py`) are never in both parts. A
+single document is split at a character: its end is held out (for Tiny Shakespeare exactly the usual last tenth).
 
 If a few long documents make the held-out share wrong by more than a factor of two, the hash chooses again, among the
 documents that are no longer than the wanted share. If no whole documents fit, the end of the longest is held out.
@@ -39,7 +38,7 @@ GOLDEN_RATIO = (5**0.5 - 1) / 2
 SAMPLE_DOCUMENTS = 2_000_000
 """The split is chosen by the lengths of the first documents; it holds for the others too."""
 NOTABLE_SHARE = 0.01
-"""From this share on, the overlap is a caution."""
+"""With at least this overlap, the note is a caution."""
 
 Mask = npt.NDArray[np.bool_]
 Sizes = npt.NDArray[np.float64]
@@ -72,7 +71,7 @@ class DocumentCensus:
     def __init__(self) -> None:
         self.keys = array("Q")
         self.lengths = array("Q")
-        """Of the first `SAMPLE_DOCUMENTS` documents."""
+        """The lengths of the first `SAMPLE_DOCUMENTS` documents."""
         self.characters = 0
         self._hash = hashlib.blake2b(digest_size=8)
         self._length = 0
@@ -173,14 +172,14 @@ def _choose_whole_documents(keys: Keys, distinct_keys: Keys, sizes: Sizes, fract
 
 
 class DocumentSplit(NamedTuple):
-    """Which documents are held out whole, and where others are cut."""
+    """Which documents are held out whole, and where others are divided."""
 
     valid: Mask
-    """Of all documents, those that are held out."""
+    """The documents that are held out."""
     cut: Mask
     """The documents of which the end is held out: the only one, or the longest with its copies."""
     cut_at: int
-    """At which character they are cut."""
+    """The character at which they are divided."""
 
     def split(self, pieces: Iterable[DocumentPiece]) -> Iterator[SplitText]:
         number = 0
@@ -216,7 +215,7 @@ class Overlap:
 
     def __init__(self) -> None:
         self.units: tuple[dict[int, int], dict[int, int]] = ({}, {})
-        """Of training and validation: the length of each unit, by its hash."""
+        """For training and validation: the length of each unit, by its hash."""
         self.documents = (DocumentCensus(), DocumentCensus())
         self.hash_limit = 2**64
         self._readers = (UnitReader(), UnitReader())
@@ -250,5 +249,5 @@ class Overlap:
         if not self.units[True] and copies:  # no validation text has two adjacent letters
             share = copies / documents
         whole = f", and {copies:,} of {documents:,} documents whole" if copies else ""
-        note = f"overlap: {share:.1%} of the lines and sentences held out also stand in the training text{whole}."
+        note = f"overlap: {share:.1%} of the lines and sentences held out are also in the training text{whole}."
         return Caution(note) if copies or share >= NOTABLE_SHARE else note

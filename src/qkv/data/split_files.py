@@ -35,18 +35,18 @@ class LabelSource:
     label: str = "label"
     """The column of the labels in this file."""
     names: tuple[tuple[str, str], ...] = ()
-    """What labels stand for, where a file has names for their numbers."""
+    """The names of labels that are numbers, if a file lists them."""
 
 
 @dataclass(frozen=True)
 class ExampleFile:
-    """A file of labelled examples, and the split that its name tells."""
+    """A file of labelled examples, and the split that it is named for."""
 
     source: Source
     kind: FileKind
     split: Split | None = None
     label: str | None = None
-    """The label of all its examples, which the name of the file or of its folder tells."""
+    """The label of all its examples, if the file or its folder is named for a label."""
     discovered: bool = False
     """Whether it comes from a folder, an archive or the catalog; false for a file that the user named."""
     labels: LabelSource | None = None
@@ -104,12 +104,12 @@ class SplitFiles(Generic[File]):
         return ((name, files) for name in SPLITS if (files := getattr(self, name)))
 
     def to_score(self, findings: Findings) -> SplitFiles[File]:
-        """What a trained model is scored on: the test files, or else the validation files, or else all."""
+        """The files to score a trained model on: the test files, else the validation files, else all."""
         held_out = self.test or self.valid
         if held_out:
             split = "test" if self.test else "validation"
             names = ", ".join(dict.fromkeys(file.display_name for file in held_out))
-            note = f"scored on the {split} split, {names}; name other files to score these."
+            note = f"scored on the {split} split, {names}; to score other files, name them."
             findings.add_note(Assumption(note))
         return SplitFiles(held_out or self.train)
 
@@ -149,7 +149,7 @@ def split_tables(
 
 
 def is_container(name: str, content: str) -> bool:
-    """Whether a name leads to a folder or an archive, not to another file; DataError if it leads nowhere."""
+    """Whether a name is that of a folder or an archive, not of another file; DataError if there is no such file."""
     if name == "-":
         raise DataError("standard input", f"{content} are read from files", "Put it into a file.")
     return leads_to_folder(Path(name), "Put it into a file.") or is_archive(Path(name))

@@ -1,6 +1,6 @@
-"""The first pass over a corpus: what there is, what `auto` needs to know, where it is split; and its identity.
+"""The first pass over a corpus: its statistics, the split, and the corpus's identity.
 
-The identity of a corpus is its bytes and how they are read. Names do not count, so a copy is the same corpus.
+The identity of a corpus is its bytes and how they are read. It does not depend on file names.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from qkv.data.near_copies import NearCopies
 from qkv.data.split import DocumentCensus, DocumentSplit, SplitText
 from qkv.data.text_files import catalog_validation_files, find_text_files
 from qkv.data.tokens import Cutter
-from qkv.text.vocabulary import Counting, Statistics
+from qkv.text.vocabulary import Statistics, TextCounter
 
 
 @dataclass(frozen=True)
 class CorpusFiles:
-    """A corpus with its names followed to the files: those to split or to learn from, and those to validate on."""
+    """The files of a corpus: those to train on or to split, and those to validate on."""
 
     corpus: CorpusConfig
     files: tuple[Source | Builtin, ...]
@@ -49,15 +49,15 @@ class CorpusFiles:
     def of(
         cls,
         corpus: CorpusConfig,
-        spool: Path | None = None,
+        piped: Path | None = None,
         whole: bool = False,
         progress: Progress = no_progress,
         writes: bool = False,
     ) -> CorpusFiles:
-        """Follow the names; `whole`: nothing is held out or validated on; `writes`: `documents` is for output too."""
+        """Find files. `piped`: a copy of standard input; `whole`: no validation; `writes`: documents are written."""
         findings = Findings()
-        if spool is not None:
-            files: Sequence[Source | Builtin] = [Source(spool, name="standard input")]
+        if piped is not None:
+            files: Sequence[Source | Builtin] = [Source(piped, name="standard input")]
         else:
             files = find_text_files(corpus.files, corpus.filter, findings, progress)
             refuse_idle_filter(corpus)
@@ -82,7 +82,7 @@ class CorpusFiles:
         return read_documents(files, self.corpus, findings, on_read, self.extracted)
 
     def moved(self, path: Path) -> CorpusFiles:
-        """The same, standard input having found its place in the cache."""
+        """The same with the copy of standard input at its final path."""
         return replace(self, files=(Source(path, name="standard input"),))
 
 
@@ -90,7 +90,7 @@ class CorpusFiles:
 class Survey:
     parts: CorpusFiles
     statistics: Statistics
-    """Of all the text, held out or not: `auto` must not depend on the split."""
+    """Statistics of all text, held out or not: `auto` must not depend on the split."""
     census: DocumentCensus
     findings: Findings
     near_copies: NearCopies | None = None
@@ -100,8 +100,8 @@ class Survey:
         return self.statistics.characters
 
     def split_texts(self, whole: bool = False) -> Iterator[SplitText]:
-        """All documents again, each piece with its split; `whole`: nothing is held out."""
-        pieces = self.parts.read(self.parts.files, Findings())  # what is noticed was noticed before
+        """Read all documents again, each piece with its split; `whole`: nothing is held out."""
+        pieces = self.parts.read(self.parts.files, Findings())  # the findings were reported before
         if not self.parts.valid and not whole:
             return self.document_split.split(pieces)
         held_out = () if whole else self.parts.read(self.parts.valid, Findings())
@@ -115,12 +115,12 @@ class Survey:
     def notes(self) -> Iterator[str]:
         yield from self.findings.notes()
         documents = self.census.documents
-        twins = documents - self.census.distinct()
-        if twins:
-            yield Caution(f"exact copies: {twins:,} of {documents:,} documents stand there twice or more.")
+        copies = documents - self.census.distinct()
+        if copies:
+            yield Caution(f"exact copies: {copies:,} of {documents:,} documents repeat others.")
 
     def held_out(self, train: Mapping[str, int], valid: Mapping[str, int]) -> Iterator[str]:
-        """What the split came to, from the facts of the two streams."""
+        """A note on what was held out, from the counts of the two streams."""
         if self.parts.valid:
             return
         share = f"{valid['characters'] / (train['characters'] + valid['characters']):.1%}"
@@ -139,30 +139,30 @@ def survey(
     parts: CorpusFiles, progress: Progress, observe: Callable[[str, bool], None] = lambda text, ends: None
 ) -> Survey:
     """Read everything once; `observe` gets every piece, and whether a document ends with it."""
-    findings, counting, census, cutter = Findings(), Counting(), DocumentCensus(), Cutter()
+    findings, counter, census, cutter = Findings(), TextCounter(), DocumentCensus(), Cutter()
     near_copies = NearCopies() if parts.corpus.near_copies == "together" and not parts.valid else None
     on_read = byte_counter(progress, "reading")
     for text, ends in parts.read(parts.files, findings, on_read):
         observe(text, ends)
         for part, last in cutter.parts(text, ends):
-            counting.add(part, last)
+            counter.add(part, last)
             census.add(part, last)
             if near_copies is not None:
                 near_copies.add(part, last)
-    if parts.valid:  # found out now rather than after the tokenizer was learned
+    if parts.valid:  # so that errors are found now, not after the tokenizer is learned
         for text, _ends in parts.read(parts.valid, findings, on_read):
-            counting.characters += len(text)
-    return Survey(parts, counting.statistics(), census, findings, near_copies)
+            counter.characters += len(text)
+    return Survey(parts, counter.statistics(), census, findings, near_copies)
 
 
-# raise when the same bytes would be read as other documents or split otherwise
+# increase it when the same bytes would be read as different documents or split differently
 READING_VERSION = 2
-NEAR_COPIES_VERSION = 1  # raise when other documents would be taken for near copies
+NEAR_COPIES_VERSION = 1  # increase it when different documents would be near copies
 
 
 @dataclass(frozen=True)
 class Stamp:
-    """The size and time of each file when it was fingerprinted."""
+    """The size and modification time of each file when it was fingerprinted."""
 
     files: tuple[tuple[Path, int, int], ...]
 
@@ -172,7 +172,7 @@ class Stamp:
         return cls(tuple((path, *_state(path)) for path in paths))
 
     def require_unchanged(self) -> None:
-        """Refuse to go on with a corpus that changed under our hands: its fingerprint would be a lie."""
+        """Refuse a corpus that has changed in the meantime: its fingerprint would be wrong."""
         for path, *state in self.files:
             if _state(path) != tuple(state):
                 raise changed_error(Source(path).display_name)
@@ -187,7 +187,7 @@ def _state(path: Path) -> tuple[int, int]:
 
 
 def fingerprint(parts: CorpusFiles, progress: Progress) -> tuple[str, Stamp]:
-    """sha256 over content, order, reading options and split; and the files' stamps."""
+    """sha256 of content, order, reading options and split; and the stamp of the files."""
     require_encoding(parts.corpus.encoding)
     stamp = Stamp.of(parts.sources)
     on_read = byte_counter(progress, "fingerprinting", sum(size for _, size, _ in stamp.files))
@@ -206,13 +206,13 @@ def fingerprint(parts: CorpusFiles, progress: Progress) -> tuple[str, Stamp]:
         "text": corpus.text,
         "valid_fraction": corpus.valid_fraction,
     }
-    if corpus.near_copies == "together":  # runs that older versions started know nothing of it
+    if corpus.near_copies == "together":  # the fingerprints of older runs do not contain it
         reading["near_copies"] = NEAR_COPIES_VERSION
     return hashlib.sha256(json.dumps(reading, sort_keys=True).encode()).hexdigest(), stamp
 
 
 def _require_plausible(source: Source | Builtin, encoding: str | None) -> None:
-    """Refuse what is no text by its first bytes, and files of holes, before all of their bytes are hashed."""
+    """Refuse files whose first bytes are not text, and sparse files, before all bytes are hashed."""
     if isinstance(source, Builtin):
         return
     try:
@@ -243,13 +243,13 @@ def _identity(source: Source | Builtin, hashes: dict[Path, str], on_read: OnRead
 def _file_hash(source: Source, on_read: OnRead) -> str:
     digest = hashlib.sha256()
     try:
-        left = source.path.stat().st_size
+        remaining = source.path.stat().st_size
         with source.path.open("rb") as file:
             while chunk := file.read(CHUNK_SIZE):
                 digest.update(chunk)
                 on_read(len(chunk))
-                left -= len(chunk)
-                if left < 0:
+                remaining -= len(chunk)
+                if remaining < 0:
                     raise changed_error(source.display_name)
     except OSError as error:
         raise unreadable_error(source.display_name, error) from None

@@ -1,4 +1,4 @@
-"""Labelled texts out of tables, lines with labels, fastText files, and folders whose names are the labels."""
+"""Reads labelled texts from tables, lines with labels, fastText files, and folders named for labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from qkv.visible import encodable
 
 
 class TextReader:
-    """Reads texts out of tables, fastText files and folders; the columns are those of the first training table."""
+    """Reads the splits of labelled texts; the columns are those of the first training table."""
 
     def __init__(self, config: ExamplesConfig, findings: Findings, on_read: OnRead) -> None:
         self.config, self.findings, self.on_read = config, findings, on_read
@@ -53,7 +53,7 @@ class TextReader:
         return collector.to_split()
 
     def _may_have_labels(self, file: ExampleFile) -> bool:
-        """Whether the lines of a text may have labels: those of a file before it have, or words that repeat say so."""
+        """Whether the lines of a text may have labels, because those of an earlier file have, or repeated words."""
         return self.layout is not None or open_table(file.source, self.config.encoding, Findings()).layout is not None
 
     def _table(self, file: ExampleFile, collector: TextCollector) -> None:
@@ -79,31 +79,31 @@ class TextReader:
         named = (("text", columns.text), ("text2", columns.second))
         texts = [column_index(table, name, role) for role, name in named if name is not None]
         label = column_index(table, columns.label, "label")
-        key = table.columns.index(columns.id) if columns.id in table.columns else None
+        id_column = table.columns.index(columns.id) if columns.id in table.columns else None
         for line, row in table.rows:
-            cells, spelled = [row[place] for place in texts], self._label(row[label], collector)
-            if columns.level and spelled is not None:
-                spelled = at_level(spelled, columns.level)
-            name = None if key is None or row[key] is None else str(row[key])
-            problem = next(filter(None, (text_problem(row[place], table.columns[place]) for place in texts)), None)
-            if problem is None and spelled is None:
+            cells, name = [row[index] for index in texts], self._label(row[label], collector)
+            if columns.level and name is not None:
+                name = at_level(name, columns.level)
+            row_id = None if id_column is None or row[id_column] is None else str(row[id_column])
+            problem = next(filter(None, (text_problem(row[index], table.columns[index]) for index in texts)), None)
+            if problem is None and name is None:
                 problem = f"no label in {columns.label!r}"
-            if problem is None and not encodable(*map(str, cells), spelled or "", name or ""):
+            if problem is None and not encodable(*map(str, cells), name or "", row_id or ""):
                 problem = LONE_SURROGATE
             if problem is not None:
                 table.bad_rows.reject(line, problem)
                 continue
-            # \r of JSON; elsewhere line ends were made plain before
+            # JSON strings may contain \r; in other formats line ends are already normalized
             plain = [normalize_line_ends(str(cell), self.findings) for cell in cells]
-            collector.add(plain, spelled or "", table.where, line, name)
+            collector.add(plain, name or "", table.where, line, row_id)
         table.bad_rows.finish()
 
     def _label(self, value: object, collector: TextCollector) -> str | None:
-        """A label as text; several are put together. None where there is none."""
+        """A label as text, with several labels joined; None if there is none."""
         if isinstance(value, list | tuple):
             collector.multi_label = True
-            spelled = [label_text(item) for item in value]
-            return None if None in spelled else LABEL_BREAK.join(label for label in spelled if label)
+            labels = [label_text(item) for item in value]
+            return None if None in labels else LABEL_BREAK.join(label for label in labels if label)
         return label_text(value)
 
     def _fasttext(self, file: ExampleFile, collector: TextCollector) -> None:
@@ -142,11 +142,11 @@ class TextReader:
             whole += text
             if len(whole) > MAX_ROW_CHARACTERS:
                 raise DataError(
-                    where, f"a text of more than {MAX_ROW_CHARACTERS:,} characters", "Cut it into smaller files."
+                    where, f"a text of more than {MAX_ROW_CHARACTERS:,} characters", "Split it into smaller files."
                 )
         bad.row_count += 1
         if whole.strip():
             collector.add([whole], label, where, 0)
-        else:  # however many there are, the first bad file does not end the reading
+        else:  # not `reject`, because one bad file among few must not end the reading
             bad.bad_count += 1
             bad.first_bad = bad.first_bad or (bad.row_count, f"{where} is empty")

@@ -1,6 +1,6 @@
-"""The files that are text for a language model: files that are named, and those of folders, archives and the catalog.
+"""Finds the files of text for a language model: named files, and those of folders, archives and the catalog.
 
-In folders and archives some files are left out and counted: tables, what is not text, what tools have made, a README
+In folders and archives, some files are left out and counted: tables, files that are not text, generated files, a README
 about the others. A file that the user names, or selects with --filter, is read or refused.
 """
 
@@ -36,7 +36,7 @@ _PROJECTS = "pyproject.toml setup.py setup.cfg package.json Cargo.toml CMakeList
 _PROJECT_FILES = frozenset(_PROJECTS.split())
 _PAGES = (".md", ".rst", ".html")
 _BUILD_FOLDERS = ("build", "dist", "target", "out")
-"""Folders of what was built, where they lie beside a file of _PROJECT_FILES."""
+"""Folders of build output, if they are next to a file of _PROJECT_FILES."""
 _GENERATED_FOLDERS = ("node_modules", "__pycache__", "site-packages", "bower_components")
 _LOCKS = """
 package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml cargo.lock poetry.lock pipfile.lock uv.lock pdm.lock
@@ -47,13 +47,13 @@ _GENERATED_ENDINGS = (".min.js", ".min.css", ".map", ".bundle.js")
 _MINIFIED, _LONGEST_CODE_LINE = (".js", ".mjs", ".cjs", ".css"), 5000
 GENERATED = "generated or downloaded by tools"
 ABOUT_OTHERS = "documentation"
-BESIDE_OTHERS = "data beside code, or code beside data"
+MIXED = "data among code, or code among data"
 
 
 def find_text_files(
     names: Sequence[str], pattern: str | None, findings: Findings, progress: Progress = no_progress
 ) -> list[Source | Builtin]:
-    """The text files that names stand for, in order; DataError for a name that stands for none."""
+    """The text files of all names, in order; DataError for a name that has none."""
     if not names:
         raise DataError("the corpus", "no files were named", "Name a file, a folder, or a set from `qkv data list`.")
     sources: list[Source | Builtin] = []
@@ -70,7 +70,7 @@ def catalog_text_sources(entry: CatalogSet, progress: Progress = no_progress) ->
         return [Builtin(entry.name, catalog.BUILTIN[entry.name])]
     if entry.task != "language modelling":
         problem = f"is a set for {entry.task}, not text for a language model"
-        raise DataError(entry.name, problem, "`qkv data list` names sets of text.")
+        raise DataError(entry.name, problem, "`qkv data list` shows sets of text.")
     return _catalog_files(entry.train, progress)
 
 
@@ -86,7 +86,7 @@ def catalog_validation_files(
 
 
 def catalog_held_out(corpus: CorpusConfig, progress: Progress = no_progress) -> tuple[str, ...]:
-    """The validation files of the one set of the catalog that is named; none for other files."""
+    """The validation files of a set of the catalog, if `corpus` names exactly one; else empty."""
     entry = catalog_entry(corpus.files[0]) if len(corpus.files) == 1 else None
     return tuple(str(file.obtain(progress)) for file in entry.valid) if entry is not None else ()
 
@@ -101,7 +101,7 @@ def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Sou
     is_folder = leads_to_folder(path, "Pipe it in instead: `... | qkv train -`.")
     if not is_folder and not is_archive(path):
         if Source(path).format in ("table", "workbook"):
-            require_packages([Source(path)])  # without its package a table cannot be told to have labels
+            require_packages([Source(path)])  # without its package, a table cannot be searched for labels
             remedy = "For a language model give plain text, or .jsonl with a text column (--text)."
             raise DataError(where, "is a table of examples, not text for a language model", remedy)
         return [Source(path)]
@@ -111,7 +111,7 @@ def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Sou
         raise DataError(where, f"nothing in this {kind} looks like text", "Name files that hold text.")
     if not files:
         problem = f"no file matches {pattern!r}" if pattern else "nothing in it looks like text"
-        if skipped := findings.skipped_in_words():
+        if skipped := findings.skipped_text():
             problem += f" ({skipped})"
         raise DataError(where, problem, "Name the files, or choose them with --filter '*.md'.")
     return files
@@ -126,7 +126,7 @@ def is_mostly_text(path: Path, others: Sequence[Source]) -> bool:
 
 
 def _list_text_files(path: Path, pattern: str | None, findings: Findings) -> list[Source]:
-    """The text files of a folder or archive; without a pattern, those that are about the others are left out."""
+    """The text files of a folder or archive; without a pattern, documentation about the others is left out."""
     files: list[Source] = []
     contents = list_contents(path, findings)
     projects = {file.path.parent for file in contents if file.path.name in _PROJECT_FILES}
@@ -140,7 +140,7 @@ def _list_text_files(path: Path, pattern: str | None, findings: Findings) -> lis
         else:
             files.append(file.source)
     if pattern is None:
-        for reason, unwanted in ((ABOUT_OTHERS, _about_others(files)), (BESIDE_OTHERS, _data_or_code(files))):
+        for reason, unwanted in ((ABOUT_OTHERS, _about_others(files)), (MIXED, _data_or_code(files))):
             files = [source for source in files if source not in unwanted]
             for source in sorted(unwanted, key=lambda source: source.file_name):
                 findings.leave_out(reason, source.file_name)
@@ -148,7 +148,7 @@ def _list_text_files(path: Path, pattern: str | None, findings: Findings) -> lis
 
 
 def _is_generated(inner_path: PurePosixPath, projects: Set[PurePosixPath]) -> bool:
-    """Whether tools have made or downloaded a file of a tree of source code."""
+    """Whether a file of a source tree was generated or downloaded by a tool."""
     name = inner_path.name.lower()
     if name in _LOCK_FILES or name.endswith(_GENERATED_ENDINGS):
         return True
@@ -175,7 +175,7 @@ def _about_others(files: Sequence[Source]) -> set[Source]:
 
 
 def _data_or_code(files: Sequence[Source]) -> set[Source]:
-    """Of data beside source code the data, such as package.json; of code beside more data the code."""
+    """The files to leave out: data among source code, such as package.json, or code among more data."""
     data = {source for source in files if source.format in ("json", "jsonl", "parquet", "arrow")}
     code = {source for source in files if source.suffix in _CODE}
     if not data or not code:
@@ -195,7 +195,7 @@ def _total_size(sources: Iterable[Source]) -> int:
 def _reason_to_skip(source: Source, ignore_suffix: bool) -> str | None:
     """Why a file of a folder or archive is not read as text; None for one that is.
 
-    With `ignore_suffix`, a file with a suffix such as .pdf is judged by its first bytes.
+    With `ignore_suffix`, only the first bytes of a file with a suffix such as .png decide.
     """
     suffix = PurePosixPath(source.file_name).suffix.lower()
     if source.format in ("table", "workbook"):

@@ -1,9 +1,10 @@
-"""Token streams: ids in one flat memory-mapped array, documents kept apart by the separator.
+"""Token streams: ids in one flat memory-mapped array, with separators between documents.
 
     separator document separator document separator ... document separator
 
-Long documents are encoded in parts cut before a space or line end that follows something else. No pre-tokenizer of
-ours joins two such characters, so the parts give the ids of the whole; a text without such a place is cut anywhere.
+Long documents are encoded in parts, split before a space or line end that follows another character. No pre-tokenizer
+of qkv joins two such characters, so the parts have the same ids as the whole; a text without such a place is split
+anywhere.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import numpy.typing as npt
 from qkv.errors import DataError
 from qkv.text.tokenizer import Tokenizer
 
-# several pieces are encoded at once, one per thread; a batch of them is what is held in memory (about a hundred bytes
-# for each token), and each thread of the library keeps room for its longest piece for ever
+# the pieces of a batch are encoded in parallel, one per thread; a batch takes about a hundred bytes per token, and each
+# thread of the library keeps the memory for its longest piece
 PIECE = 2**16
 BATCH = 16 * PIECE
 
@@ -30,9 +31,9 @@ BATCH = 16 * PIECE
 @dataclass(frozen=True)
 class TokenStream:
     tokens: npt.NDArray[Any]
-    """One dimension, uint16 or uint32."""
+    """A one-dimensional array of uint16 or uint32."""
     bytes: int
-    """Of the text, as UTF-8."""
+    """The size of the text as UTF-8."""
     characters: int
     documents: int
     unknown: int
@@ -40,7 +41,7 @@ class TokenStream:
 
 
 def require(stream: TokenStream, needed: int, what: str, remedy: str = "Give more text, or a shorter context.") -> None:
-    """Refuse a stream that is too short for what is to be done with it."""
+    """Refuse a stream that is too short; `what` needs this number of tokens."""
     if len(stream.tokens) < needed:
         problem = f"{what} needs at least {needed:,} tokens, has {len(stream.tokens):,}"
         raise DataError("the corpus", problem, remedy)
@@ -51,9 +52,9 @@ def token_type(vocabulary: int) -> type[np.uint16] | type[np.uint32]:
 
 
 class Cutter:
-    """Cuts a stream of text into pieces of bounded length; where it cuts depends on the text only."""
+    """Splits a stream of text into pieces of bounded length; the positions depend only on the text."""
 
-    _place = re.compile(r"\S(?=[ \n])")
+    _boundary = re.compile(r"\S(?=[ \n])")
 
     def __init__(self, length: int = PIECE) -> None:
         self.length = length
@@ -79,7 +80,7 @@ class Cutter:
         return rest
 
     def parts(self, text: str, ends: bool) -> Iterator[tuple[str, bool]]:
-        """The parts that are complete now that this text came; the last of a document says so."""
+        """Add text, and return the parts that are complete, with whether each is the last of its document."""
         for part in self.push(text):
             yield part, False
         if ends:
@@ -87,11 +88,11 @@ class Cutter:
 
     def _cut(self, text: str, start: int) -> int:
         limit = start + self.length
-        # near the end of the piece first: there is nearly always a place
+        # try near the end of the piece first, where there is nearly always a boundary
         for begin in (max(start, limit - 1024), start):
-            places = [match.end() for match in self._place.finditer(text, begin, limit + 1)]
-            if places:
-                return places[-1]
+            boundaries = [match.end() for match in self._boundary.finditer(text, begin, limit + 1)]
+            if boundaries:
+                return boundaries[-1]
         return limit
 
 
@@ -135,7 +136,7 @@ class TokenWriter:
         self.batch, self.waiting = [], 0
 
     def close(self) -> dict[str, int]:
-        """Write what is left; the facts that make the file a TokenStream."""
+        """Write the remaining pieces, and return the counts of a TokenStream."""
         if self.batch:
             self._encode()
         self.file.close()
@@ -144,12 +145,12 @@ class TokenWriter:
 
 
 def alphabet(texts: Iterable[str]) -> str:
-    """Each character of the texts once, in order, however long: a `characters` tokenizer must know the one that
-    occurs once, too. It takes one look into a table for each, and no more memory than the table."""
+    """The distinct characters of texts of any length, in order; a `characters` tokenizer needs even those that occur
+    once. They are marked in a table, which bounds the memory."""
     seen = np.zeros(sys.maxunicode + 1, dtype=bool)
     for text in texts:
         if text.isascii():
             seen[np.frombuffer(text.encode(), dtype=np.uint8)] = True
-        else:  # a half of a surrogate pair is refused elsewhere, with a message
+        else:  # lone surrogates are refused elsewhere, with a message
             seen[np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype="<u4")] = True
     return "".join(map(chr, np.flatnonzero(seen)))

@@ -54,7 +54,7 @@ def answers(
 
     `watch` is called with the number of rows that are done.
     """
-    words = rows.places if isinstance(rows, EncodedRows) else None
+    words = rows.word_starts if isinstance(rows, EncodedRows) else None
     table = np.zeros((0, 0), dtype=np.float32)
     for which, scores in _scores(model, rows, autocast, precision, watch):
         shares = scores if problem == "regression" else scores.softmax(-1) if problem == "single" else scores.sigmoid()

@@ -69,7 +69,7 @@ def files(source: Tokenizer, target: Tokenizer) -> dict[str, bytes]:
     assert source.unknown is not None
     unknown = source.token(source.unknown)
     vocabularies = {
-        name: sentencepiece.pack(file.likely.scores(), base64.b64decode(file.likely.table), unknown)
+        name: sentencepiece.pack(file.unigram.scores(), base64.b64decode(file.unigram.table), unknown)
         for name, file in ((SOURCE, source), (TARGET, target))
     }
     numbers = {source.token(number): number for number in range(source.vocabulary)}

@@ -104,8 +104,8 @@ def encode_pairs(tokenizer: Tokenizer, context: int) -> tuple[Tensor, Tensor, Te
     """Each sentence and the next one as a pair: ids, attention mask, segment ids."""
     rows = encode_texts(tokenizer, zip(SENTENCES, (*SENTENCES[1:], SENTENCES[0]), strict=True), context, pairs=True)
     tokens, present = padded([rows.row(number) for number in range(len(rows))], tokenizer.filler)
-    assert rows.seconds is not None
-    seconds = torch.from_numpy(rows.seconds).unsqueeze(1)
+    assert rows.second_starts is not None
+    seconds = torch.from_numpy(rows.second_starts).unsqueeze(1)
     return tokens, present, ((torch.arange(tokens.size(1)) >= seconds) & present).long()
 
 

@@ -14,13 +14,13 @@ from qkv.text.own_tokenizer import OwnTokenizer
 from qkv.training.run import Evaluation
 
 Stop = Callable[[Evaluation], bool]
-"""A function that is asked after each evaluation whether the run shall end. `evaluation.best` says whether this was the
-best one so far, and `evaluation.scores` has the numbers, such as `scores["loss"]`."""
+"""A function that is called after each evaluation; if it returns true, the run ends. `evaluation.best` is true for the
+best evaluation so far, and `evaluation.scores` has the scores, such as `scores["loss"]`."""
 Options = TypeVar("Options")
 
 
 class RunOptions(ReadingOptions, total=False):
-    """What `train` and `finetune` share."""
+    """The options that `train` and `finetune` share."""
 
     run: str | Path | None
     minutes: float | None
@@ -48,11 +48,11 @@ class FinetuneOptions(RunOptions, total=False):
 
 
 def chosen(kind: type[Options], given: Mapping[str, object]) -> Options:
-    """Those arguments of a call that are options of this kind."""
+    """The arguments of a call that are options of this kind."""
     return cast(Options, {name: given[name] for name in kind.__annotations__})
 
 
 def corpus_section(data: object, options: ReadingOptions) -> tuple[dict[str, object], str]:
-    """The section [corpus] of data and options, and the data's part of a run's name."""
+    """The section [corpus] for data and options, and the data's part of a run's name."""
     values, given = section_of(data, options)
     return values, given.object_name or stem(given.files[0])

@@ -3,9 +3,9 @@
     lm_eval.simple_evaluate(QkvLM("runs/book"), tasks=["lambada_openai"])
     python -m qkv.library.lm_eval_adapter --model qkv --model_args model=runs/book --tasks lambada_openai
 
-Texts are cut into tokens and windows as the harness does it for Hugging Face's models, so that numbers can be compared:
-blanks at the end of a context belong to what follows, and of a long text each token is predicted once, the last window
-from a full context. Before a text stands what stood before texts in training, or the separator of documents.
+Texts are split into tokens and windows as in the harness's Hugging Face class, so that scores can be compared: blanks
+at the end of a context belong to the continuation, and each token of a long text is predicted once, those of the last
+window with a full context. A text begins with the special tokens used in training, or else the document separator.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class QkvLM(LM):
     Args:
         model: A loaded model, or whatever `qkv.load` opens.
         device: auto, cpu, cuda, mps. Default: auto; that of a loaded model.
-        batch_size: Windows that are computed together. Default: auto, by their length.
-        length: Tokens to write, at most, where a task does not say.
+        batch_size: The number of windows in a batch. Default: auto, by their length.
+        length: The largest number of tokens to write, if a task does not set it.
     """
 
     def __init__(
@@ -108,16 +108,16 @@ class QkvLM(LM):
         )
 
     def _joined(self, context: str, continuation: str) -> tuple[list[int], int]:
-        """The tokens of both, and the place of the first that counts."""
-        kept = context.rstrip()
-        continuation = context[len(kept) :] + continuation
+        """The tokens of both, and the position of the first one that is scored."""
+        stripped = context.rstrip()
+        continuation = context[len(stripped) :] + continuation
         encode = self.model.tokenizer.encode
-        before = [*self.opening, *encode(kept)] or [self.model.tokenizer.separator]
-        whole = [*self.opening, *encode(kept + continuation)] if kept else [*before, *encode(continuation)]
+        before = [*self.opening, *encode(stripped)] or [self.model.tokenizer.separator]
+        whole = [*self.opening, *encode(stripped + continuation)] if stripped else [*before, *encode(continuation)]
         return whole, max(1, min(len(before), len(whole) - 1))
 
     def _windows(self, tokens: list[int], start: int) -> Iterator[tuple[list[int], int]]:
-        """Windows, and how many predictions at the end of each count; together, all from `start` on."""
+        """Windows, with the number of predictions at the end of each that are scored; together, all from `start` on."""
         for first in range(start, len(tokens), self.context):
             end = min(first + self.context, len(tokens))
             yield tokens[max(0, end - 1 - self.context) : end], end - first
@@ -127,23 +127,23 @@ class QkvLM(LM):
         windows = [(index, *window) for index, text in enumerate(texts) for window in self._windows(*text)]
         windows.sort(key=lambda window: len(window[1]), reverse=True)
         while windows:
-            together = self._together(len(windows[0][1]))
-            batch, windows = windows[:together], windows[together:]
-            for (index, tokens, fresh), logits in zip(batch, self._logits([row for _, row, _ in batch]), strict=True):
-                targets = torch.tensor(tokens[-fresh:])
-                own = logits[len(tokens) - 1 - fresh : len(tokens) - 1]
-                chosen = own.double().log_softmax(-1).gather(-1, targets[:, None])
-                sums[index] += float(chosen.sum())
-                greedy[index] &= bool((own.argmax(-1) == targets).all())
+            size = self._rows_per_batch(len(windows[0][1]))
+            batch, windows = windows[:size], windows[size:]
+            for (index, tokens, scored), logits in zip(batch, self._logits([row for _, row, _ in batch]), strict=True):
+                targets = torch.tensor(tokens[-scored:])
+                predictions = logits[len(tokens) - 1 - scored : len(tokens) - 1]
+                log_probabilities = predictions.double().log_softmax(-1).gather(-1, targets[:, None])
+                sums[index] += float(log_probabilities.sum())
+                greedy[index] &= bool((predictions.argmax(-1) == targets).all())
         return list(zip(sums, greedy, strict=True))
 
-    def _together(self, length: int) -> int:
+    def _rows_per_batch(self, length: int) -> int:
         if self.batch_size != "auto":
             return max(1, int(self.batch_size))
         return max(1, min(TOKENS, NUMBERS // self.model.language_model.vocabulary) // length)
 
     def _logits(self, rows: list[list[int]]) -> torch.Tensor:
-        """(B, T, V); shorter rows are filled up at their end, where no prediction that counts can look."""
+        """(B, T, V); shorter rows are padded at their end, to which no scored prediction attends."""
         longest = max(map(len, rows)) - 1
         tokens = torch.tensor([[*row[:-1], *[row[0]] * (longest + 1 - len(row))] for row in rows])
         with evaluating(self.model.module), torch.inference_mode():

@@ -1,4 +1,4 @@
-"""A new run, from a recipe and from options by their keys: for the command line and for calls from Python."""
+"""Starts a new run from a recipe and from options by their recipe keys, for the command line and for Python."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def start(
     started_at: float | None = None,
     own: OwnMetrics | None = None,
 ) -> Session:
-    """A new run from a recipe, `options` by their keys above it, and `settings` above those.
+    """Start a new run from a recipe; `options`, by their recipe keys, override it, and `settings` override both.
 
-    `names` are the data's and the model's part of the run's name; an empty one follows from the data. `own`: metrics of
-    the user's own.
+    `names` are the data's and the model's part of the run's name; an empty one follows from the data. `own` are
+    the user's own metrics.
     """
     values: Values = {}
     if isinstance(recipe, Mapping):
@@ -53,10 +53,10 @@ def start(
     new_steps = "training.steps" in {*options, *settings}
     if minutes is not None and new_steps:
         raise InputError("--minutes and the number of steps both set how long to train. Give one of them.")
-    # where a clock once moved the end does not matter when the number of steps is decided anew
-    moved = ("steps_changes", "evaluate_every_changes")
-    for settled in ("steps", *moved) if minutes is not None else moved if new_steps else ():
-        values.get("training", {}).pop(settled, None)
+    # the changes that a clock made to an earlier run do not apply to a new number of steps
+    changes = ("steps_changes", "evaluate_every_changes")
+    for outdated in ("steps", *changes) if minutes is not None else changes if new_steps else ():
+        values.get("training", {}).pop(outdated, None)
     options = dict(options)
     if (task := options.pop("corpus.task", None)) is not None:  # the tasks of labelled examples share one reader
         options["corpus.task" if task in get_args(ExampleTask) else "task.kind"] = task
@@ -73,14 +73,14 @@ def start(
     files = values["corpus"].get("files")
     if not files:
         for split in ("valid", "test"):
-            if taken := values.get("corpus", {}).get(split):
+            if given := values.get("corpus", {}).get(split):
                 remedy = f"Name it before --{split}, which takes all files that follow it."
-                raise ConfigError(f"no text to train on: --{split} has {', '.join(map(str, taken))}. {remedy}")
+                raise ConfigError(f"no text to train on: --{split} has {', '.join(map(str, given))}. {remedy}")
         raise ConfigError("no text to train on. Give a file, a folder or a data set, as in: qkv train book.txt")
     detected = detect_corpus(values)
-    asked = values.get("model", {})
-    given_name = str(asked.get("kind") or "")
-    if "encoder" in asked or given_name in TABLE_MODELS:  # a complete recipe has kinds that --model does not take
+    model = values.get("model", {})
+    given_name = str(model.get("kind") or "")
+    if "encoder" in model or given_name in TABLE_MODELS:  # a complete recipe has kinds that --model does not take
         given_name = ""
     return sessions.start(
         values,
@@ -96,7 +96,7 @@ def start(
 
 
 def stem(name: str) -> str:
-    """The run's name for a data file: book.txt.gz -> book; sst2/train.tsv -> sst2, because train says nothing."""
+    """The name of a data file in a run's name: book.txt.gz -> book; sst2/train.tsv -> sst2, because train is common."""
     path = Path(name)
     base = path.name.lstrip(".").split(".")[0] or "text"
     if base in COMMON_NAMES and (above := path.absolute().parent.name):
@@ -105,7 +105,7 @@ def stem(name: str) -> str:
 
 
 def model_section(model: str | Path | ModelConfig | None) -> dict[str, object]:
-    """What `model` means, by the keys of a recipe: a kind, a file of the user's own, or a config with its sizes."""
+    """The recipe keys of `model`: a kind, a Python file of the user, or a config with its sizes."""
     if isinstance(model, str | Path):
         if str(model).endswith(".py"):
             return {"model.kind": own_model.load_file(model).kind}
@@ -119,7 +119,7 @@ def model_section(model: str | Path | ModelConfig | None) -> dict[str, object]:
 
 
 def tokenizer_section(tokenizer: object) -> dict[str, object]:
-    """What a tokenizer or its name means in a recipe's section [tokenizer]; by default nothing."""
+    """The section [tokenizer] of a recipe for a tokenizer or its name; empty by default."""
     if tokenizer is None:
         return {}
     named = isinstance(tokenizer, str | Path)
@@ -127,22 +127,22 @@ def tokenizer_section(tokenizer: object) -> dict[str, object]:
 
 
 def own_section(tokenizer: object) -> TokenizerConfig:
-    """A tokenizer of one's own as a recipe has it."""
+    """The section [tokenizer] of a recipe for a user-defined tokenizer."""
     source = own_tokenizer.of_object(tokenizer).source
     settings = own_tokenizer.settings_of(tokenizer)
     return TokenizerConfig(kind="own", file=source.name, sha256=source.sha256, settings=settings)
 
 
 def tokenizer_by_name(name: str) -> tuple[TokenizerConfig, Tokenizer | None]:
-    """What the name of a tokenizer means: a kind, a tokenizer.json, or the folder of a model."""
+    """The config, or the existing tokenizer, for a name: a kind, a tokenizer.json, or the folder of a model."""
     if name in TOKENIZERS:
         return TokenizerConfig(kind=None if name == "auto" else name), None  # type: ignore[arg-type]
     own = own_tokenizer.load_file(name) if name.endswith(".py") else own_tokenizer.plugin_tokenizer(name)
     if own is not None:
         return own_section(own.cls()), None
     path = Path(name)
-    places = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
-    file = next((place for place in places if place.is_file()), None)
+    candidates = [path / "best" / "tokenizer.json", path / "tokenizer.json"] if path.is_dir() else [path]
+    file = next((candidate for candidate in candidates if candidate.is_file()), None)
     if file is None:
         expected = f"{', '.join(TOKENIZERS)}, a tokenizer.json, or the folder of a model"
         raise InputError(f"{name}: no tokenizer here. Expected {expected}.")

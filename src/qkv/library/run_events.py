@@ -1,4 +1,4 @@
-"""A run from Python: begun, shown while it goes on, finished; from what was given as the arguments of `train`."""
+"""Runs from Python: starts a run from the arguments of `train`, shows its progress, and finishes it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from qkv import session as sessions
 from qkv.api import Model, load, own_metrics_of
 from qkv.data.findings import Progress
 from qkv.library.arguments import RunOptions, Stop, corpus_section
-from qkv.library.board import board
 from qkv.library.new_run import start
+from qkv.library.progress_display import progress_display
 from qkv.tasks.protocol import Session
 from qkv.tasks.python_words import in_python_names
 from qkv.training.run import Evaluation, Event
@@ -19,7 +19,7 @@ Events = Generator[Event, None, Session]
 
 
 def model_of(events: Events) -> Model:
-    """The best model of a run, when it is over."""
+    """Run to the end, and return the best model."""
     while True:
         try:
             next(events)
@@ -30,7 +30,7 @@ def model_of(events: Events) -> Model:
 
 
 def trained(data: object, options: RunOptions, own: Mapping[str, object], model: str = "", *, shown: bool) -> Events:
-    """The events of a new run; `own`: what `train` and `finetune` do not share, by the keys of a recipe."""
+    """The events of a new run. `own` are the options that `train` and `finetune` do not share, by their recipe keys."""
 
     def begin(report: Progress) -> Session:
         corpus, data_name = corpus_section(data, options)
@@ -54,13 +54,13 @@ def trained(data: object, options: RunOptions, own: Mapping[str, object], model:
 
 
 def events_of(begin: Callable[[Progress], Session], stop: Stop | None, *, shown: bool) -> Events:
-    """Start or resume, train, and finish: score the best model and write the card."""
-    with board(shown) as screen:
-        session = begin(screen.report)
+    """Start or resume a run, train, and finish it: score the best model and write its card."""
+    with progress_display(shown) as display:
+        session = begin(display.report)
         doctor = session.task.examine(session)
-        for event in screen.watch(session.run.events(session.state, session.objective), session):
+        for event in display.watch(session.run.events(session.state, session.objective), session):
             if isinstance(event, Evaluation) and stop is not None and stop(event):
                 session.run.stop_asked = True
             yield event
-        sessions.finish(session, doctor, screen.report)
+        sessions.finish(session, doctor, display.report)
         return session

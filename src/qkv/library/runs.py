@@ -3,7 +3,7 @@
     model = qkv.train((texts, labels), minutes=1)
     for event in qkv.train("book.txt", steps=500, stream=True): ...
 
-`data` is the name of a file, a folder or a data set, several of them, or an object that `data.objects` can store.
+`data` is the name of a file, a folder or a data set, a list of names, or an object that `data.objects` can store.
 """
 
 from __future__ import annotations
@@ -81,13 +81,13 @@ def train(
             file of a model of your own. Default: by the task.
         tokenizer: auto, characters, words, bpe, wordpiece, a tokenizer.json, or a tokenizer of your own: an object, or
             its Python file. Default: auto.
-        minutes: The time budget, in all: sets size, batch and steps for this machine. Default: 5.
+        minutes: The total time budget, which sets size, batch and steps for this machine. Default: 5.
         steps: The number of steps, instead of a time budget.
         seed: The seed of all randomness. Default: 0.
-        run: The run's folder. Default: runs/DATA-MODEL, numbered when taken.
+        run: The run's folder. Default: runs/DATA-MODEL, with a number if it exists.
         valid: Validation data, in any form that `data` may have. Default: a tenth is held out, of parallel text a 20th.
         test: Test data for the final scores.
-        task: The task, where the data leave it open.
+        task: The task, if the data leave it open.
         text: The column of the text.
         text2: The column of the second text, for pairs of texts.
         label: The column of the label.
@@ -105,12 +105,11 @@ def train(
         metric: The score of translations: "bleu", or "errors" (of symbols).
         recipe: A recipe: a file, a name such as "gpt-nano", or its sections. Other arguments override it.
         settings: Single values of the recipe, such as {"model.layers": 4}.
-        metrics: Metrics of your own by name, functions of the model or of (true, predicted); or their Python file. They
-        are
-            computed at each evaluation and logged, and reported in the end.
-        stop: Asked after each evaluation; True ends the run, and its best model is kept.
+        metrics: Your own metrics by name: functions of the model or of (true, predicted); or a Python file. They are
+            computed and logged at each evaluation, and reported at the end.
+        stop: A function that is called after each evaluation; True ends the run, and its best model is kept.
         stream: Yield an event for each step, evaluation and checkpoint instead; the run ends with the last one.
-        progress: Show how far it is, in a notebook or on a terminal.
+        progress: Show the progress in a notebook or on a terminal.
     """
     options = chosen(TrainOptions, locals())
     own = {
@@ -179,10 +178,10 @@ def finetune(
     """
     options = chosen(FinetuneOptions, locals())
     if freeze and lora:
-        raise InputError("freeze and lora: expected one of them; LoRA leaves the model's own layers as they are.")
+        raise InputError("freeze and lora: expected one of them; LoRA leaves the model's own layers unchanged.")
     folder = model.bundle.folder if isinstance(model, Model) else model
     if folder is None:
-        raise InputError("model: this one has no folder to start from. Export or train it first.")
+        raise InputError("model: this model has no folder to start from. Export or train it first.")
     own = {
         "training.start": str(folder),
         "training.frozen": "encoder" if freeze else None,
@@ -229,15 +228,15 @@ def resume(
     stream: bool = False,
     progress: bool = True,
 ) -> Model | Iterator[Event]:
-    """Continue a run where its newest checkpoint left it, to the same result as if it had never stopped.
+    """Continue a run from its newest checkpoint, with the same result as if it had never stopped.
 
     Args:
         run: The run's folder.
-        model_file: The Python file of a model of one's own, as it was given to `train`.
-        tokenizer_file: The Python file of a tokenizer of one's own.
-        reader: The Python file of a reader of one's own; needed where its rows are no longer in the cache.
+        model_file: The Python file of your own model, as it was given to `train`.
+        tokenizer_file: The Python file of your own tokenizer.
+        reader: The Python file of your own reader; needed if its rows are no longer in the cache.
         metrics: Metrics of your own, as in `train`.
-        stop: Asked after each evaluation, as in `train`.
+        stop: A function that is called after each evaluation, as in `train`.
         stream: Yield events, as `train` does.
         progress: As for `train`.
     """

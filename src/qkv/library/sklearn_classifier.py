@@ -31,7 +31,7 @@ from qkv.library.runs import finetune, train
 from qkv.models.table import LinearTableConfig, MLPTableConfig
 from qkv.recipe import bundle
 
-if TYPE_CHECKING:  # scikit-learn has no types: what is inherited from it
+if TYPE_CHECKING:  # scikit-learn has no types, so these are the methods inherited from it
 
     class BaseEstimator:
         def get_params(self, deep: bool = True) -> dict[str, object]: ...
@@ -53,8 +53,8 @@ try:
 except ImportError:
     raise MissingExtraError("QkvClassifier", "compare") from None
 
-FEWEST = MIN_TRAIN_EXAMPLES + MIN_SCORED_EXAMPLES
-HELD_OUT = 0.1  # of the samples; the best step is chosen on them
+MIN_SAMPLES = MIN_TRAIN_EXAMPLES + MIN_SCORED_EXAMPLES
+HELD_OUT_SHARE = 0.1  # of the samples, on which the best step is chosen
 
 
 class QkvClassifier(ClassifierMixin, BaseEstimator):
@@ -62,10 +62,10 @@ class QkvClassifier(ClassifierMixin, BaseEstimator):
 
     Args:
         model: The kind of model, such as "lstm" or "bag"; for numbers "mlp" or "linear". Default: by the data.
-        start: A trained or imported model to fine-tune instead, whatever `qkv.load` opens.
+        start: A trained or imported model to fine-tune instead: anything that `qkv.load` opens.
         tokenizer: auto, characters, words, bpe, wordpiece, or a file. Default: auto.
         steps: The number of training steps.
-        minutes: A time budget for each fit instead of `steps`; how far it reaches depends on the machine.
+        minutes: A time budget for each fit instead of `steps`; the number of steps then depends on the machine.
         class_weights: Weight the classes equally, however rare.
         settings: Single values of the recipe, such as {"training.batch": 32}.
         run: A folder that keeps the run; it must not exist. Default: nothing is kept on disk.
@@ -114,12 +114,12 @@ class QkvClassifier(ClassifierMixin, BaseEstimator):
         inputs: list[str] | NDArray[np.float64]
         texts = _texts(X)
         if texts is None:
-            inputs, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=FEWEST)
+            inputs, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=MIN_SAMPLES)
         else:
             inputs, labels = texts, column_or_1d(y, warn=True)
             check_consistent_length(texts, labels)
-            if len(texts) < FEWEST:
-                raise ValueError(f"{len(texts)} samples; expected at least {FEWEST}.")
+            if len(texts) < MIN_SAMPLES:
+                raise ValueError(f"{len(texts)} samples; expected at least {MIN_SAMPLES}.")
             for name in ("n_features_in_", "feature_names_in_"):  # of an earlier fit on numbers
                 self.__dict__.pop(name, None)
         check_classification_targets(labels)
@@ -133,9 +133,9 @@ class QkvClassifier(ClassifierMixin, BaseEstimator):
     def _train(self, inputs: list[str] | NDArray[np.float64], labels: list[str]) -> Model:
         seed, settings = self.random_state, dict(self.settings or {})
         distinct = len(set(inputs) if isinstance(inputs, list) else np.unique(inputs, axis=0))
-        settings.setdefault("corpus.valid_fraction", min(0.5, max(HELD_OUT, MIN_SCORED_EXAMPLES / distinct)))
+        settings.setdefault("corpus.valid_fraction", min(0.5, max(HELD_OUT_SHARE, MIN_SCORED_EXAMPLES / distinct)))
         if self.run is None and "training.average" not in settings:
-            settings.setdefault("training.checkpoint_every", 2**30)  # nobody can resume a run that is not kept
+            settings.setdefault("training.checkpoint_every", 2**30)  # a run that is not kept cannot be resumed
         options: RunOptions = {
             "task": "classification",
             "label": "label",
@@ -164,7 +164,7 @@ class QkvClassifier(ClassifierMixin, BaseEstimator):
         config = self.model_.bundle.config
         if isinstance(config, LinearTableConfig | MLPTableConfig):
             numbers = torch.tensor(validate_data(self, X, dtype=np.float64, reset=False))
-            # in f64, the answer to a row is the same, whatever rows stand around it
+            # in f64, the result for a row does not depend on the other rows
             module = deepcopy(self.model_.module).double().cpu()
             with evaluating(module), torch.inference_mode():
                 table = module(numbers).softmax(-1).numpy()
@@ -211,7 +211,7 @@ def _texts(X: object) -> list[str] | None:
 
 
 def _names(classes: NDArray[np.generic]) -> list[str]:
-    """Names for the classes inside the model: their own, where no two of them would be read as one."""
+    """Names for the classes inside the model: their own, unless two of them would be read as the same label."""
     names = [str(label) for label in classes]
     numeric = all(np.isfinite(parse_number(name)) for name in names)
     names = [integer_spelling(name) for name in names] if numeric else names
@@ -220,7 +220,7 @@ def _names(classes: NDArray[np.generic]) -> list[str]:
 
 
 def _written(file: Path, inputs: Sequence[str] | NDArray[np.float64], labels: Sequence[str]) -> Path:
-    """The samples of a run that is not kept, as a file that is not kept either."""
+    """Write the samples of a run that is not kept to a temporary file."""
     columns = [f"x{index}" for index in range(1, inputs.shape[1] + 1)] if isinstance(inputs, np.ndarray) else []
     with file.open("w", encoding="utf-8") as lines:
         for sample, label in zip(inputs, labels, strict=True):

@@ -17,8 +17,8 @@ from qkv.evaluation.class_metrics import ComparedMetric
 from qkv.interop import hub
 from qkv.interop.parity import Parity
 from qkv.library.arguments import corpus_section
-from qkv.library.board import board
 from qkv.library.new_run import model_section, tokenizer_section
+from qkv.library.progress_display import progress_display
 from qkv.recipe import bundle
 from qkv.studies import comparison, search
 from qkv.studies.comparison import SystemComparison
@@ -49,23 +49,23 @@ def compare(
     progress: bool = True,
     **options: Unpack[ReadingOptions],
 ) -> SystemComparison:
-    """Compare every architecture that fits the data under one time budget, with baselines.
+    """Compare every architecture that fits the data under one time budget, and compare them with baselines.
 
     Args:
-        data: As for `train`; `options` are its options of reading: valid, test, text, label ...
-        models: Which networks, such as ("bag", "lstm"). Default: all that fit the data.
+        data: As for `train`; `options` are its options for reading: valid, test, text, label ...
+        models: The networks to train, such as ("bag", "lstm"). Default: all that fit the data.
         start: Models to fine-tune as well.
-        minutes: The time budget, in all.
-        seeds: How often each network is trained; scores are means.
+        minutes: The total time budget.
+        seeds: The number of runs of each network; scores are means.
         seed: The first seed.
         tokenizer: As for `train`.
-        metric: The metric of classes.
-        equal: What networks on text have in common: their time, or also their parameters.
-        report: The data that the table reports. Default: "valid".
-        run: The folder of all results. Default: runs/compare-DATA, numbered when taken.
-        progress: Show how far it is, in a notebook or on a terminal.
+        metric: The metric for classes.
+        equal: What networks on text have in common: the time, or also the number of parameters.
+        report: The split that the table reports. Default: "valid".
+        run: The folder of all results. Default: runs/compare-DATA, with a number if it exists.
+        progress: Show the progress in a notebook or on a terminal.
     """
-    with board(progress) as screen:
+    with progress_display(progress) as display:
         corpus, name = corpus_section(data, options)
         plan = ComparisonPlan(
             corpus={**corpus, **({"report": report} if report else {})},
@@ -78,9 +78,9 @@ def compare(
             tokenizer=tokenizer_section(tokenizer),
             metric=metric,
             equal=equal,
-            progress=screen.report,
-            note=screen.note,
-            watch=screen.watch,
+            progress=display.report,
+            note=display.note,
+            watch=display.watch,
         )
         result = comparison.compare(plan)[0]
         return replace(result, notes=tuple(map(in_python_names, result.notes)))
@@ -104,18 +104,18 @@ def tune(
     """Search for the learning rate, width, dropout, batch size and parts that suit the data.
 
     Args:
-        data: As for `train`; `options` are its options of reading: valid, test, text, label ...
+        data: As for `train`; `options` are its options for reading: valid, test, text, label ...
         model: The model to tune: its kind, or the Python file of a model of your own. Default: several are tried.
         tokenizer: As for `train`.
-        minutes: The time budget, in all; that of an earlier call counts.
-        trials: The number of trials; those of an earlier call count.
-        each: Minutes of a trial. Default: an eighth of `minutes`.
+        minutes: The total time budget, including earlier calls.
+        trials: The number of trials, including those of earlier calls.
+        each: The minutes of a trial. Default: an eighth of `minutes`.
         seed: The seed of the search.
         store: A file, or an SQL address such as sqlite:///study.db. Default: a journal in the folder.
         run: The folder of the search. Default: runs/tune-DATA.
-        progress: Show how far it is, in a notebook or on a terminal.
+        progress: Show the progress in a notebook or on a terminal.
     """
-    with board(progress) as screen:
+    with progress_display(progress) as display:
         corpus, name = corpus_section(data, options)
         kind = None if model is None else str(model_section(model)["model.kind"])
         folder = Path(run) if run else Path("runs") / f"tune-{name}{f'-{kind}' if kind else ''}"
@@ -129,19 +129,19 @@ def tune(
             store=store,
             seed=seed,
             tokenizer=tokenizer_section(tokenizer),
-            progress=screen.report,
-            note=screen.note,
+            progress=display.report,
+            note=display.note,
         )
         return search.tune(plan)
 
 
 @python_call
 def describe(data: object, **options: Unpack[ReadingOptions]) -> AnyDescription:
-    """What the data hold (task, columns, labels, lengths, duplicates, leaks), and in `plan` what `train` would do with
+    """Describe the data (task, columns, labels, lengths, duplicates, leaks), and in `plan` what `train` would do with
     them: the model, what is held out, the metric, and the first examples as the model gets them.
 
     Args:
-        data: As for `train`; `options` are its options of reading: valid, test, text, label ...
+        data: As for `train`; `options` are its options for reading: valid, test, text, label ...
     """
     corpus, _ = corpus_section(data, options)
     description = described.describe(corpus)
@@ -152,10 +152,10 @@ def describe(data: object, **options: Unpack[ReadingOptions]) -> AnyDescription:
 
 @python_call
 def import_model(source: str | Path, *, to: str | Path | None = None, force: bool = False) -> Model:
-    """Bring a model of another project into a folder of qkv's own, and load it.
+    """Convert a model of another project into a model folder of qkv, and load it.
 
     Args:
-        source: A Hugging Face folder, a .gguf file, a .bin of llama2.c, or hf:org/name, which is fetched.
+        source: A Hugging Face folder, a .gguf file, a .bin of llama2.c, or hf:org/name, which is downloaded.
         to: The folder to write. Default: models/NAME.
         force: Replace a model folder of this name.
     """
@@ -173,7 +173,7 @@ def import_model(source: str | Path, *, to: str | Path | None = None, force: boo
 def export(
     model: str | Path | Model, folder: str | Path, to: str = "huggingface", *, force: bool = False
 ) -> list[Parity]:
-    """Write a model so that other programs open it; returns what was compared with the original.
+    """Export a model so that other programs can open it; returns the comparisons of the copy with the original.
 
     Args:
         model: A loaded model, or whatever `load` opens.
@@ -186,7 +186,7 @@ def export(
 
 @python_call
 def verify(model: str | Path | Model) -> list[Proof]:
-    """Prove that a model is what was written and that every way of using it gives the same answers."""
+    """Prove that a model's files are unaltered and that every way of using it gives the same answers."""
     return list(proofs_of(_loaded(model)).all())
 
 

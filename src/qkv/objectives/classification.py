@@ -158,6 +158,6 @@ class Tagging:
 def words_of(rows: EncodedRows, row: int) -> tuple[int, int, NDArray[np.int64]]:
     """The range of a row's words among all words, and the positions of their first tokens in the row."""
     assert rows.words is not None
-    assert rows.places is not None
+    assert rows.word_starts is not None
     begin, end = int(rows.words[row]), int(rows.words[row + 1])
-    return begin, end, rows.places[begin:end]
+    return begin, end, rows.word_starts[begin:end]

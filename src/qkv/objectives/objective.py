@@ -122,8 +122,8 @@ def text_inputs(rows: EncodedRows, indices: NDArray[np.int64]) -> TextInputs:
     tokens = np.zeros(present.shape, dtype=np.int64)
     tokens[present] = rows.ids[(rows.starts[indices][:, None] + positions)[present]]
     segments = None
-    if rows.seconds is not None:
-        segments = torch.from_numpy(((positions >= rows.seconds[indices][:, None]) & present).astype(np.int64))
+    if rows.second_starts is not None:
+        segments = torch.from_numpy(((positions >= rows.second_starts[indices][:, None]) & present).astype(np.int64))
     return TextInputs(torch.from_numpy(tokens), torch.from_numpy(present), segments)
 
 

@@ -60,7 +60,7 @@ class Bundle:
         """The tokenizer of a model that reads text; other models are refused."""
         if self.optional_tokenizer is None:
             reads = "rows of numbers" if input_of(self.config) == "numbers" else "images"
-            raise InputError(f"this model reads {reads} and no text. Classify {reads} with it, or name another model.")
+            raise InputError(f"this model reads {reads} and not text. Classify {reads} with it, or name another model.")
         return self.optional_tokenizer
 
     @property
@@ -152,8 +152,8 @@ def find(name: str | Path) -> Path:
         raise InputError(f"{folder}: cannot be opened: {getattr(error, 'strerror', error)}. Check the name.") from None
     if not exists:
         raise InputError(
-            f"{folder}: no such model. Give a run folder (as runs/NAME), a model folder, a Hugging Face folder or a "
-            ".gguf file."
+            f"{folder}: no such model. Give a run folder (such as runs/NAME), a model folder, a Hugging Face folder or "
+            "a .gguf file."
         )
     if (folder / "recipe.toml").is_file():
         raise InputError(f"{folder}: this run has no model yet; continue it with: qkv train --run {folder} --resume")

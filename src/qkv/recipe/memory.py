@@ -48,7 +48,7 @@ FORMAT_MEMORY = {
     "bf16": FormatMemory(90 * 2**20, 1.9, 1.9),
 }
 MAPPED = 2.5  # bytes of address space that a process maps for each byte in use
-ACCUMULATION_FRAGMENTATION = 1.25  # further factor where gradients of one part lie between the values of the next
+ACCUMULATION_FRAGMENTATION = 1.25  # another factor, because gradients of one part lie between the values of the next
 SLICE_CONTEXT = 32  # a slice of half this length is run as well
 SLICE_WIDTH = 64  # kernels of recurrent layers round smaller widths up
 SLICE_VOCABULARY = 8
@@ -79,7 +79,7 @@ def forecast(recipe: Recipe) -> MemoryForecast:
 
 
 def weight_bytes(recipe: Recipe) -> tuple[int, int]:
-    """The bytes in use throughout the run, and those that an update or a checkpoint takes for a moment."""
+    """The bytes in use throughout the run, and those in use only during an update or a checkpoint."""
     with outline():
         model = recipe.model.build()
     parameters = F32_BYTES * count(model)
@@ -93,7 +93,7 @@ def weight_bytes(recipe: Recipe) -> tuple[int, int]:
 def training_bytes(recipe: Recipe) -> int:
     """The bytes at the start of the backward pass: the kept activations, and the logits.
 
-    Small tables of logits are there three times: as logits, as probabilities and as gradients.
+    Small tables of logits count three times: as logits, as probabilities and as gradients.
     """
     model, training = recipe.model, recipe.training
     rows = training.batch // training.accumulate
@@ -219,5 +219,5 @@ def _too_large(recipe: Recipe, needed: int, available: int, remedy: str) -> Inpu
     model, training = recipe.model, recipe.training
     return InputError(
         f"{model.kind} with {model.layers} layers of {model.width} and a batch of {training.batch} x {model.context} "
-        f"needs about {needed / 2**30:.1f} GiB; this machine gives {available / 2**30:.1f}. {remedy}"
+        f"needs about {needed / 2**30:.1f} GiB; this machine has {available / 2**30:.1f}. {remedy}"
     )

@@ -35,8 +35,8 @@ def open_start(name: str) -> Bundle:
     start = _load_cached(bundle.find(name).resolve())
     if start.config.kind in TRANSLATORS:
         raise InputError(
-            f"{name}: a translator, which cannot go on learning. Train one on all pairs together: qkv train train.en "
-            "train.de; or give a language model, BERT, a classifier or a tagger."
+            f"{name}: a translator, which cannot be trained further. Train one on all pairs together: qkv train "
+            "train.en train.de; or give a language model, BERT, a classifier or a tagger."
         )
     return start
 
@@ -84,7 +84,7 @@ def continued_section(name: str, given: Section) -> Section:
     config = open_start(name).config
     if config.kind not in LANGUAGE_MODELS:
         raise InputError(
-            f"{name}: a {config.kind} model reads texts and cannot go on learning to write them. Give labelled "
+            f"{name}: a {config.kind} model reads texts and cannot be trained further to write them. Give labelled "
             "examples (a table, CoNLL), or a language model."
         )
     unknown = [key for key in given if key not in ("kind", "dropout")]
@@ -94,7 +94,7 @@ def continued_section(name: str, given: Section) -> Section:
 
 
 def start_from(model: nn.Module, config: ModelConfig, training: TrainingConfig) -> None:
-    """Copy the weights of the start model into a new one, then apply LoRA or freeze what is not to learn."""
+    """Copy the weights of the start model into a new one, then apply LoRA or freeze parameters."""
     source = open_start(training.start)
     source_config = source.config
     assert isinstance(source.model, nn.Module)
@@ -118,7 +118,7 @@ def _copy_weights(model: nn.Module, tensors: dict[str, Tensor], start: str) -> N
     missing = [key for key in own if key not in shared and not key.startswith(("pooler.", "head.", "order."))]
     wrong = [key for key, value in shared.items() if own[key].shape != value.shape]
     if missing or wrong:
-        raise InputError(f"{start}: {(missing + wrong)[0]} does not fit the model that was to start from it.")
+        raise InputError(f"{start}: {(missing + wrong)[0]} does not fit the model that should start from it.")
     model.load_state_dict({key: value.clone() for key, value in shared.items()}, strict=False)
 
 
@@ -137,7 +137,7 @@ def _choose_learning_parameters(model: nn.Module, pretrained: nn.Module, trainin
         for parameter in pooler.parameters():
             parameter.requires_grad_(True)
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise InputError("--freeze: nothing would be left that learns. It is for a table with labels; leave it out.")
+        raise InputError("--freeze: no parameter would be left to train. It is for labelled examples; leave it out.")
 
 
 def merged_model(model: nn.Module, config: ModelConfig, training: TrainingConfig) -> nn.Module:

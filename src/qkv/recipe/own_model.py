@@ -1,4 +1,4 @@
-"""Models that users write themselves: a Python file with one config class, which is named at every use of the model."""
+"""User-defined models: a Python file with one config class, which must be given at every use of the model."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LOADED: dict[str, OwnModel] = {}  # by kind
 
 
 def load_file(name: str | Path) -> OwnModel:
-    """Execute a file of the user's, and take the config class that it defines."""
+    """Execute a Python file of the user, and return the config class that it defines."""
     source = own_files.execute(name, "a model")
     module = source.module
     assert module is not None
@@ -72,7 +72,7 @@ def require_same_file(section: object, saved: object, where: str) -> None:
 
 
 def plugin_model(kind: str) -> OwnModel | None:
-    """The model of an installed package that announces this kind."""
+    """The model of this kind from an installed package, found by its entry point."""
     plugin: Any = own_files.load_plugin(ENTRY_POINT_GROUP, kind)
     return None if plugin is None else from_config(plugin())
 

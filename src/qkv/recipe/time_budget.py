@@ -1,8 +1,8 @@
 """The time budget: chooses the size of a language model by the minutes that a run may take.
 
 The table of sizes comes from a study (decision 0007). Two short measurements apply it: a few steps of a fixed small
-model tell how fast this machine is compared with the study's, and so which size to take; a few steps of the chosen
-model tell how many fit into the time. During the run the clock corrects that number.
+model show how fast this machine is compared with the study's, which decides the size; a few steps of the chosen model
+show how many fit into the time. During the run the clock corrects that number.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ DEFAULT_SIZE = SizePreset(0.0, layers=4, heads=4, width=128, context=128, batch=
 """The size of a run whose steps are given instead of its time."""
 
 MANY_EPOCHS = 4.0  # a text that is seen more often than this is learned better by a deeper model
-DEEP_EPOCHS = 3.2  # after which a deep model begins to memorise, with and without dropout
+DEEP_EPOCHS = 3.2  # more epochs make a deep model memorise, with and without dropout
 MAX_WEIGHTS_PER_TOKEN = 9  # weights of the layers for each token of the text; a larger deep model gains nothing
 DROPOUT = ((MANY_EPOCHS, 0.1), (15.0, 0.2))  # (epochs, dropout from this number on)
 
@@ -103,7 +103,7 @@ def size_for(seconds: float, tokens: int) -> SizePreset:
 
 
 def useful_epochs(size: SizePreset) -> float:
-    """How many epochs a run has at most; in the study, more brought nothing."""
+    """The largest number of epochs of a run; in the study, more did not help."""
     return DEEP_EPOCHS if size in DEEP_SIZES else math.inf
 
 
@@ -113,7 +113,7 @@ def dropout(epochs: float) -> float:
 
 
 def measure_machine(device: str, dtype: str, patience: float = math.inf) -> MachineSpeed:
-    """Time a few steps of the reference model, on a CPU with all threads and with one, and take the faster way.
+    """Time a few steps of the reference model, on a CPU with all threads and with one, and choose the faster.
 
     After `patience` seconds with either, no further step is begun.
     """
@@ -155,7 +155,7 @@ def median_step_seconds(
     """The median time of a step, apart from the first one, which is slower.
 
     Steps are timed for `seconds`, and at least `min_steps` of them. After `patience` seconds no further step is begun;
-    where only the first was timed, a part of its time is taken.
+    if only the first step was timed, a part of its time is returned.
     """
     began = now()
     next(steps)

@@ -1,1 +1,1 @@
-"""Work that runs many trainings or checks."""
+"""Comparisons, searches, probes and proofs, which train or check models many times."""

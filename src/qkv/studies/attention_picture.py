@@ -20,7 +20,7 @@ from qkv.studies.picture import PALE_COLOUR, Frame, Label, Rectangles, Shape, im
 DARKNESS_STEPS = 24
 MAX_HEAD_SIZE = 620.0  # of a picture with one head
 MAX_CELL_SIZE = 26.0
-MIN_LABELLED_CELL = 8.0  # beside smaller cells, numbers take the place of tokens
+MIN_LABELLED_CELL = 8.0  # smaller cells are labelled with numbers instead of tokens
 MAX_SMALL_HEAD_SIZE = 84
 MAX_ALL_HEADS_WIDTH = 1000.0
 LEGEND_WEIGHTS = (0.02, 0.1, 0.25, 0.5, 1.0)
@@ -80,7 +80,7 @@ def token_label(token: str) -> str:
 
 
 def axis_labels(tokens: Sequence[str], cell_size: float) -> list[tuple[int, str]]:
-    """Positions and labels beside a matrix: all tokens, or if cells are too small, some position numbers from 1."""
+    """Positions and labels of an axis: all tokens or, if cells are too small, some positions counted from 1."""
     if cell_size >= MIN_LABELLED_CELL:
         return [(position, token_label(token)) for position, token in enumerate(tokens)]
     step = max(10, round(50 / cell_size / 10) * 10)

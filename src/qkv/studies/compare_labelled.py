@@ -66,7 +66,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     leak_notes = [note for start in plan.starts for note in find_leaks(start, config)]
     for note in leak_notes:
         plan.note(note)
-    minutes = plan.minutes_per_training((len(names) + len(plan.starts)) * plan.seeds)
+    minutes = plan.minutes_per_run((len(names) + len(plan.starts)) * plan.seeds)
 
     def train(name: str) -> ComparedSystem:
         return network_system(name, plan.train_seeds(name, recipes[name], minutes, score))

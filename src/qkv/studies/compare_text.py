@@ -45,7 +45,7 @@ MIN_HALF_TOKENS = 256
 
 def compare(plan: ComparisonPlan) -> SystemComparison:
     if plan.starts:
-        raise InputError("--from: models are fine-tuned to labelled data; a comparison on text starts from nothing.")
+        raise InputError("--from: models are fine-tuned to labelled data; on text, models are compared from scratch.")
     if plan.metric != "auto":
         raise InputError(f"--metric {plan.metric}: text is evaluated by bits per byte. Leave it out.")
     names = plan.models or DEFAULT_MODELS
@@ -56,7 +56,7 @@ def compare(plan: ComparisonPlan) -> SystemComparison:
     data = prepare(corpus, tokenizer, progress=plan.progress)
     plan.note_data(data.notes)
     require(data.valid, 2 * MIN_HALF_TOKENS, "a comparison", "Give more text.")
-    minutes = plan.minutes_per_training(len(names) * plan.seeds)
+    minutes = plan.minutes_per_run(len(names) * plan.seeds)
     common_parameters = 0  # with --equal parameters, the number of parameters of the first network
 
     def train(name: str) -> list[TrainedRun]:

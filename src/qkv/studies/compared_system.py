@@ -28,8 +28,8 @@ class ComparedSystem:
     parameters: int | None = None
     steps: float | None = None  # the mean over seeds
     epochs: float | None = None
-    still_learning: bool = False  # whether the validation loss of a run was measured to fall when its time was over
-    flops: float | None = None  # of a training
+    still_learning: bool = False  # whether the validation loss of a run was still falling when its time was over
+    flops: float | None = None  # of a run
     predictions_per_second: float | None = None
     more_values: dict[str, Any] = field(default_factory=dict)  # for JSON: all other scores, and the run folders
 

@@ -28,7 +28,7 @@ from qkv.version import __version__
 from qkv.visible import ShownResult, visible
 
 FLOPS = (
-    "FLOPs of a training: three times those of its forward passes (a backward pass costs two), counted on batches of "
+    "FLOPs of a run: three times those of its forward passes (a backward pass costs two), counted on batches of "
     "the run; a multiplication and an addition are two; lookups are not counted."
 )
 PICTURE = "compare.svg"
@@ -42,10 +42,10 @@ class SystemComparison(ShownResult):
     data: tuple[str, ...]
     task: str
     systems: tuple[ComparedSystem, ...]
-    failed: dict[str, str]  # the messages of trainings that failed, by system
+    failed: dict[str, str]  # the error messages of systems that failed
     reported_count: int
     held_out_count: int
-    unit: str  # what both counts count
+    unit: str  # of both counts
     minutes_each: float
     notes: tuple[str, ...]
     baseline: str | None  # the system without a network that the best one is compared with
@@ -88,7 +88,7 @@ class SystemComparison(ShownResult):
         short = [system.name for system in self.systems if system.epochs is not None and system.epochs < 1]
         if learning:
             sentences.append(
-                f"Still learning when the time was over, so not to be judged by this table: {', '.join(learning)}. "
+                f"Still learning when the time was over, so this table does not judge them: {', '.join(learning)}. "
                 "Their loss on rows that were new to them fell in the second half of the run, by more than chance."
             )
         if short:
@@ -189,7 +189,7 @@ class SystemComparison(ShownResult):
 
 
 def compare(plan: ComparisonPlan) -> tuple[SystemComparison, Path]:
-    """Train and score all systems; give the comparison and its folder."""
+    """Train and score all systems; return the comparison and its folder."""
     from qkv.studies import compare_labelled, compare_text
 
     labelled = task_to_study(plan.corpus, plan.task, "compare").labelled

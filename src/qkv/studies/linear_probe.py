@@ -105,16 +105,16 @@ def layer_vectors(model: nn.Module, tokenizer: Tokenizer, split: TextExamples | 
 def _row_vectors(outputs: list[Any], present: Any, rows: EncodedRows, batch_rows: list[int]) -> Iterator[list[Any]]:
     """For each row of a batch, its vectors at each layer: one of the text, or one for each word."""
     for index, row in enumerate(batch_rows):
-        if rows.places is None or rows.words is None:
+        if rows.word_starts is None or rows.words is None:
             kept = present[index]
             yield [output[index, kept].mean(0, keepdim=True).float().cpu() for output in outputs]
         else:
-            places = torch.as_tensor(rows.places[rows.words[row] : rows.words[row + 1]])
-            yield [output[index, places].float().cpu() for output in outputs]
+            positions = torch.as_tensor(rows.word_starts[rows.words[row] : rows.words[row + 1]])
+            yield [output[index, positions].float().cpu() for output in outputs]
 
 
 def _fit_and_predict(train: Array, targets: NDArray[Any], valid: Array, labels: int) -> Array:
-    """Fit logistic regression on standardized vectors; give the probabilities of all labels for the rows of `valid`."""
+    """Fit logistic regression on standardized vectors; return the probabilities of all labels for `valid`."""
     import warnings
 
     from sklearn.exceptions import ConvergenceWarning

@@ -91,7 +91,7 @@ Shape = Segment | Dot | Label | Rectangles | Frame
 
 
 def require_format(path: Path) -> None:
-    """Refuse a file name with an unknown ending, and a PNG without Pillow, before any training."""
+    """Refuse a file name with an unknown ending, and a PNG without Pillow, before anything is trained."""
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"--picture {path}: expected a name that ends in {' or '.join(ENDINGS)}.")
     if path.suffix.lower() == ".png":
@@ -149,7 +149,7 @@ def text_plot(scores: Sequence[tuple[str, Estimate]], width: int = 60) -> list[s
 
 CURVE_COLOURS = ("#1d5fd1", "#c2410c", "#15803d", "#7e22ce", "#9a6700", "#0f766e")
 CURVES_HEIGHT = 300.0
-MAX_WHOLE_TICKS = 40  # an axis has a tick at every whole number if there are at most so many
+MAX_WHOLE_TICKS = 40  # an axis has a tick at every whole number if there are at most this many
 
 
 Curve = Sequence[tuple[float, Estimate]]  # positions on the x axis with their scores

@@ -66,7 +66,7 @@ class TuningPlan(StudyPlan):
 
 @dataclass(frozen=True, repr=False)
 class TuningResult(ShownResult):
-    """The best trial, and all trials in short."""
+    """The best trial, and a summary of all trials."""
 
     folder: Path
     score: float | None
@@ -155,7 +155,7 @@ class ValidationScores:
         self.best: float | None = None
 
     def add(self, scores: Mapping[str, Any]) -> float:
-        """Add an evaluation; give the score that trials are compared by."""
+        """Add an evaluation; return the score by which trials are compared."""
         if self.lower_is_better:
             self.name = "bits_per_byte"
         else:
@@ -175,8 +175,8 @@ def _train_trial(
     trial: optuna.Trial,
     scores: ValidationScores,
 ) -> bool:
-    """Train until the end of the run or of the search's time, or until the trial should be pruned. Give whether the
-    trial counts as pruned."""
+    """Train until the end of the run or of the search's time, or until the trial should be pruned. Return
+    whether the trial counts as pruned."""
     minutes = plan.each or (plan.minutes / MIN_TRIALS if plan.minutes else None)
     timed = minutes is not None or not task.labelled
     minutes = minutes or DEFAULT_TRIAL_MINUTES

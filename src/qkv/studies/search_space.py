@@ -44,8 +44,8 @@ PARTS: dict[str, dict[str, Sequence[str]]] = {
 
 
 @runtime_checkable
-class Drawing(Protocol):
-    """The methods of an Optuna trial that draw values."""
+class Trial(Protocol):
+    """The interface of an Optuna trial, as far as it draws values."""
 
     def suggest_float(self, name: str, low: float, high: float, *, log: bool = False) -> float: ...
     def suggest_int(self, name: str, low: int, high: int) -> int: ...
@@ -63,7 +63,7 @@ class Dimension:
     float_range: tuple[float, float] = (0.0, 1.0)
     log: bool = False
 
-    def draw(self, trial: Drawing, name: str) -> Any:
+    def draw(self, trial: Trial, name: str) -> Any:
         """The value for a trial; numbers are rounded, so that a recipe is readable."""
         if self.choices:
             return trial.suggest_categorical(name, self.choices)
@@ -123,7 +123,7 @@ def default_hyperparameters(name: str, space: Space) -> dict[str, Any]:
     return {f"{name}.{key}": dimension.default for key, dimension in space.items()}
 
 
-def draw_labelled(trial: Drawing, name: str, space: Space, examples: int) -> Values:
+def draw_labelled(trial: Trial, name: str, space: Space, examples: int) -> Values:
     """Draw the sections of a recipe for a system on this number of examples."""
     values = {key: dimension.draw(trial, f"{name}.{key}") for key, dimension in space.items()}
     optimizer = {key: values.pop(key) for key in ("learning_rate", "weight_decay")}
@@ -132,7 +132,7 @@ def draw_labelled(trial: Drawing, name: str, space: Space, examples: int) -> Val
     return {"model": {"kind": name, **values}, "training": {**optimizer, "batch": batch, "steps": steps}}
 
 
-def draw_language_model(trial: Drawing, name: str) -> Values:
+def draw_language_model(trial: Trial, name: str) -> Values:
     """Draw the sections of a recipe for a language model; the time budget sets the number of steps."""
     model_defaults = defaults(name)
     optimizer_defaults = model_defaults.optimizers[model_defaults.optimizer].values()
@@ -171,7 +171,7 @@ class TuningTask:
     def labelled(self) -> bool:
         return not self.lower_is_better
 
-    def draw(self, trial: Drawing) -> Values:
+    def draw(self, trial: Trial) -> Values:
         """The sections of a recipe with the hyperparameters of a trial."""
         names = tuple(self.spaces)
         name = names[0] if len(names) == 1 else trial.suggest_categorical("system", names)

@@ -1,4 +1,4 @@
-"""The base of `qkv compare` and `qkv tune`: the plan of a study, and trainings under a time budget."""
+"""The base of `qkv compare` and `qkv tune`: the plan of a study, and runs under a time budget."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class StudyPlan:
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A finished training: its costs, and the run folder with its best model."""
+    """A finished run: its costs, and the run folder with its best model."""
 
     folder: Path
     parameters: int
@@ -96,7 +96,7 @@ class TrainedRun:
 
 @dataclass(frozen=True)
 class ComparisonPlan(StudyPlan):
-    """A comparison; the minutes of all trainings together count from `started_at`."""
+    """A comparison; its total minutes count from `started_at`."""
 
     minutes: float = 10.0
     models: tuple[str, ...] = ()
@@ -107,16 +107,16 @@ class ComparisonPlan(StudyPlan):
     started_at: float = field(default_factory=time.perf_counter)
     watch: Callable[[Iterable[Event], Session], Iterable[Event]] = lambda events, session: events
 
-    def minutes_per_training(self, trainings: int) -> float:
+    def minutes_per_run(self, runs: int) -> float:
         """Divide the minutes that are left. A plan is refused only if its own minutes are too few: on a busy machine,
-        where few are left, each training gets the minimum."""
-        if 60 * self.minutes / max(1, trainings) < MIN_TRAINING_SECONDS:
+        where few are left, each run gets the minimum."""
+        if 60 * self.minutes / max(1, runs) < MIN_TRAINING_SECONDS:
             raise InputError(
-                f"--minutes {self.minutes:g}: {60 * self.minutes:.0f} seconds for {trainings} trainings; expected at "
+                f"--minutes {self.minutes:g}: {60 * self.minutes:.0f} seconds for {runs} runs; expected at "
                 f"least {MIN_TRAINING_SECONDS:g} for each. Give more minutes, or fewer systems with --models."
             )
         seconds_left = self.started_at + 60 * self.minutes - time.perf_counter()
-        return max(MIN_TRAINING_SECONDS, seconds_left / max(1, trainings)) / 60
+        return max(MIN_TRAINING_SECONDS, seconds_left / max(1, runs)) / 60
 
     def train_seeds(
         self,
@@ -126,7 +126,7 @@ class ComparisonPlan(StudyPlan):
         score: Callable[[TrainedRun, Session, Any], Result],
         prepare: Callable[[Session], None] = lambda session: None,
     ) -> list[Result]:
-        """Train one run per seed, and give the result of `score` for each run, its session and its best model.
+        """Train one run per seed, and return the result of `score` for each run, its session and its best model.
         `prepare` may change a session before its first step."""
         results = []
         for seed in range(self.seed, self.seed + self.seeds):
@@ -152,7 +152,7 @@ class ComparisonPlan(StudyPlan):
     def train_all(
         self, names: Iterable[str], train: Callable[[str], Result]
     ) -> tuple[dict[str, Result], dict[str, str]]:
-        """Call `train` for every name; give the results, and the messages of the trainings that failed, by name."""
+        """Call `train` for every name; return the results, and the error messages of those that failed, by name."""
         results: dict[str, Result] = {}
         failed: dict[str, str] = {}
         for name in names:

@@ -22,8 +22,8 @@ from optuna.trial import FrozenTrial, TrialState
 from qkv.errors import InputError, StorageError
 from qkv.storage import storage_errors
 
-UNPRUNED_TRIALS = 5  # trials before any is pruned
-UNPRUNED_REPORTS = 2  # reports of a trial before it is pruned
+UNPRUNED_TRIALS = 5  # the first trials, which are never pruned
+UNPRUNED_REPORTS = 2  # the first reports of a trial, at which it is never pruned
 OWNER, RETRY_OF, REASON, RECIPE, SUBJECT = "owner", "again", "reason", "recipe", "asked"  # user attributes of the store
 FINISHED_STATES = (TrialState.COMPLETE, TrialState.PRUNED)
 
@@ -41,7 +41,7 @@ class _FileLock:
             import fcntl
 
             fcntl.flock(self.descriptor, fcntl.LOCK_EX)
-        except ImportError:  # on Windows the lock of the study's folder has to do
+        except ImportError:  # on Windows the lock of the study's folder must suffice
             pass
         return True
 
@@ -122,8 +122,8 @@ class Store:
             self.study.set_user_attr(SUBJECT, subject)
 
     def begin(self, defaults: list[dict[str, Any]]) -> int:
-        """Retry the trials that a killed process abandoned, and give their number; a new search first tries
-        `defaults`."""
+        """Schedule the trials that a killed process abandoned once more, and return their number; a new search first
+        tries `defaults`."""
         trials = self.study.get_trials(deepcopy=False)
         if not trials:
             for hyperparameters in defaults:

@@ -1,4 +1,4 @@
-"""Proofs of a model that a user can run with `qkv verify`; each gives the largest difference found.
+"""The proofs of `qkv verify`; each returns the largest difference that it found.
 
 files       every file has the sha256 of the manifest
 words       text to ids and back gives the same text; every id has a row in the model
@@ -63,7 +63,7 @@ Result = tuple[float | None, str]  # the largest difference, and what was compar
 
 
 class Proofs:
-    """The proofs of a model; each method named like a proof gives its result."""
+    """The proofs of a model; each method that is named like a proof returns its result."""
 
     def __init__(self, model: Model) -> None:
         self.opened, self.bundle = model, model.bundle
@@ -262,8 +262,8 @@ class TranslatorProofs(Proofs):
 
 
 def check_resume(run: Path) -> str:
-    """Train a few steps of a run without a break, and again with a checkpoint saved and loaded in the middle; give
-    what was compared, or raise a RefusedError if the weights differ. The run's folder is not changed."""
+    """Train a few steps of a run without a break, and again with a checkpoint saved and loaded in the middle;
+    return what was compared, or raise a RefusedError if the weights differ. The run's folder is not changed."""
     session = sessions.resume(run)
     config = session.recipe.training
     device = config.device

@@ -70,7 +70,7 @@ def files_of(data: object, argument: str) -> GivenData:
                 "Give names of files, or texts."
             )
     stored = objects.store(data, argument)
-    object_names.keep(stored.file, object_names.described(data))
+    object_names.save_name(stored.file, object_names.described(data))
     return GivenData([str(stored.file)], stored.options, stored.name)
 
 

@@ -67,7 +67,7 @@ def _inputs(
     if isinstance(text, tuple):
         rows = encode_texts(tokenizer, [text], context, pairs=True)
         ids = rows.row(0).tolist()
-        second = int(rows.seconds[0]) if rows.seconds is not None else len(ids)
+        second = int(rows.second_starts[0]) if rows.second_starts is not None else len(ids)
         segments = tuple(int(position >= second) for position in range(len(ids)))
         return Inputs(tuple(ids), segments=segments), rows.notes("texts", context)
     if isinstance(model, Translator):

@@ -80,7 +80,7 @@ def in_python_names(message: str) -> str:
     message = SETTINGS.sub(_settings, message)
     message = COMMAND.sub(_call, message)
     message = LANGUAGES.sub(lambda match: f"languages={match[1].split()}".replace("'", '"'), message)
-    return object_names.in_words(OPTION.sub(_argument, message))
+    return object_names.with_object_names(OPTION.sub(_argument, message))
 
 
 def _quoted(value: str) -> str:

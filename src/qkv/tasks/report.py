@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from qkv.data.object_names import in_words
+from qkv.data.object_names import with_object_names
 from qkv.storage import storage_remedy, write_file
 from qkv.version import __version__
 from qkv.visible import visible
@@ -179,7 +179,7 @@ def write_card(session: Session, content: CardContent) -> Path:
         exactness=EXACTLY_REPEATABLE if training.device == "cpu" else NEARLY_REPEATABLE,
         curve=curve.draw(),
         doctor=content.doctor,
-        notes=markdown_list(map(in_words, session.task.notes)),
+        notes=markdown_list(map(with_object_names, session.task.notes)),
     )
     path = folder / "card.md"
     with storage_remedy(metrics_log.REMEDY):

@@ -77,9 +77,9 @@ def read(text: str, where: str) -> tuple[Kind, str]:
     kind = _kind(values, refuse)
     ids = _vocabulary(values["model"], refuse)
     ids = _added_tokens(values, ids, refuse)
-    _needed(kind, values, ids, refuse)
+    _require_tokens(kind, values, ids, refuse)
     if kind == "unigram":
-        _likely(values, ids, refuse)
+        _check_unigram(values, ids, refuse)
     if kind in ("bpe", "sentencepiece"):
         values["model"]["merges"] = _merges(values, ids, refuse)
     # texts are truncated and padded when batches are made, never by the tokenizer
@@ -162,7 +162,7 @@ def _added_tokens(values: Part, vocabulary: dict[str, int], refuse: Refusals) ->
     return ids
 
 
-def _needed(kind: Kind, values: Part, ids: Mapping[str, int], refuse: Refusals) -> None:
+def _require_tokens(kind: Kind, values: Part, ids: Mapping[str, int], refuse: Refusals) -> None:
     special = {entry["content"] for entry in values["added_tokens"] if entry["special"]}
     for name in sorted({UNKNOWN, "[UNK]", "[CLS]", "[SEP]"} & set(SPECIAL[kind]) - special):
         raise refuse("added_tokens", f"the special token {name} is missing")
@@ -185,7 +185,7 @@ def _listed(model: Part) -> set[str]:
     return {piece for piece, _ in model["vocab"]} if model["type"] == "Unigram" else set(model["vocab"])
 
 
-def _likely(values: Part, ids: Mapping[str, int], refuse: Refusals) -> None:
+def _check_unigram(values: Part, ids: Mapping[str, int], refuse: Refusals) -> None:
     """Further checks of a unigram vocabulary: it needs an unknown token, scored pieces, and a valid table of
     characters."""
     added = {entry["content"]: entry for entry in values["added_tokens"]}

@@ -190,7 +190,7 @@ class Tokenizer:
         return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
     @property
-    def likely(self) -> Unigram:
+    def unigram(self) -> Unigram:
         """The backend of a unigram vocabulary, which has the scores of its pieces."""
         assert isinstance(self._backend, Unigram), self.kind
         return self._backend

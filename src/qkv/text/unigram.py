@@ -5,8 +5,8 @@
 Marian's models (such as Helsinki-NLP's) have two such vocabularies, one for each language, and one list of ids for
 both. So a tokenizer.json of this kind contains the pieces of both languages. Pieces of the other language have the
 score `NEVER`, and no text is split into them; pieces without an id come after the token `BEYOND`, and become the
-unknown token. As in Marian, a part of a text that is no piece of this language has the id of the other language if
-there is one. `Unigram` has the interface of the library's tokenizer.
+unknown token. As in Marian, a part of a text that is not a piece of this language gets the id of the other language,
+if there is one. `Unigram` has the interface of the library's tokenizer.
 
 First, a text is normalized with a table of characters, such as "ﬁ" to "fi" and a tab to a space:
 
@@ -37,7 +37,7 @@ from qkv.text.pipelines import SPACE, Part
 
 LARGEST = 2**23
 _PLAIN = np.arange(0x20, 0x7F, dtype=np.uint32)  # printable ASCII
-_STRANGE, _ANY = re.compile(r"[^\x20-\x7e]"), re.compile(r"[\s\S]")
+_NOT_ASCII, _ANY = re.compile(r"[^\x20-\x7e]"), re.compile(r"[\s\S]")
 LONGEST_KEY = 64  # characters
 
 Units = npt.NDArray[np.uint32]
@@ -52,10 +52,10 @@ class Rewriting:
 
     def __init__(self, data: bytes = b"") -> None:
         units, self._texts = _parts(data) if data else (np.zeros(256, dtype=np.uint32), b"\0")
-        _visit(units, self._texts)
+        _check_trie(units, self._texts)
         self._units: list[int] = units.tolist()
         plain = _plain_beginnings(units)
-        self._before, self._look = (0, _ANY) if plain is None else (plain, _STRANGE)
+        self._before, self._pattern = (0, _ANY) if plain is None else (plain, _NOT_ASCII)
         self._known: dict[str, bool] = {}  # whether a key begins with a character
 
     def __call__(self, text: str) -> str:
@@ -65,7 +65,7 @@ class Rewriting:
         """The text normalized with the table alone. ASCII letters are looked up only if another character follows
         soon."""
         parts, done = [], 0
-        while match := self._look.search(text, done):
+        while match := self._pattern.search(text, done):
             at = max(done, match.start() - self._before)
             parts.append(text[done:at])
             while at <= match.start():
@@ -125,16 +125,16 @@ def _parts(data: bytes) -> tuple[Units, bytes]:
     return np.frombuffer(data, dtype="<u4", count=size // 4, offset=4).astype(np.uint32), texts
 
 
-def _visit(units: Units, texts: bytes) -> None:
+def _check_trie(units: Units, texts: bytes) -> None:
     """Check every node once. References beyond the trie or its texts are refused, so that lookups need no checks."""
     reached = np.zeros(len(units), dtype=bool)
-    bases, every = _offsets(units[:1]), np.arange(1, 256, dtype=np.uint32)
+    bases, letters = _offsets(units[:1]), np.arange(1, 256, dtype=np.uint32)
     follows = (np.frombuffer(texts, dtype=np.uint8) & 0xC0) == 0x80  # not the first byte of a character
     while len(bases):
         if int((bases | 255).max()) >= len(units):
             raise BadTable("a node of the trie lies beyond its end")
         reached[bases] = True
-        below, values = _children(units, bases, every)
+        below, values = _children(units, bases, letters)
         places = units[values] & np.uint32(0x7FFFFFFF)
         if len(places) and (int(places.max()) >= len(texts) or bool(follows[places].any())):
             raise BadTable("a number of the trie refers to no text")

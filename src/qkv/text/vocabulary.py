@@ -49,7 +49,7 @@ class Statistics:
     distinct_words: int
 
 
-class Counting:
+class TextCounter:
     """Counts a text that is added part by part. Parts should end between words, because a divided word counts as
     two."""
 
@@ -273,7 +273,7 @@ def written_tag(tokenizer: Tokenizer, text: str) -> tuple[str | None, str]:
     return (match[1], text[match.end() :].lstrip()) if match and match[0] in tokenizer.named else (None, text)
 
 
-def may_be_left_out(tokenizer: Tokenizer) -> bool:
+def tag_is_optional(tokenizer: Tokenizer) -> bool:
     """Whether a text may have no tag. Marian's models then translate into their most frequent language."""
     return all(_MARIAN_TAG.fullmatch(name) for name in tags(tokenizer).values())
 

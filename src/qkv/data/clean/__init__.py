@@ -1,1 +1,1 @@
-"""Filters of documents and removal of copies: what `qkv data clean` does."""
+"""Filters documents and removes copies, for `qkv data clean`."""

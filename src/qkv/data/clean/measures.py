@@ -1,12 +1,12 @@
-"""What a document is like, in numbers: counts of its characters and words, and a hash of each word.
+"""Measures of documents: counts of their characters and words, and a hash of each word.
 
-All documents of a batch are measured at once, in numpy. They are cut into parts of bounded length first; the counts of
-the parts are added, so a document of any length takes no more memory than its text.
+All documents of a batch are measured at once with numpy. They are first split into parts of bounded length, whose
+counts are added, so a document of any length takes no more memory than its text.
 
-A word is what stands between spaces, without case and punctuation, or one character of a script without spaces, so that
-the same limits fit Chinese, Japanese or Thai text and English. The kind of a character is one byte of flags, looked up
-in a table of the first 0x20000 code points; those above count as Han. A word's hash is a polynomial of its characters,
-the sum of c_k B^k modulo 2^64: a running sum over the text gives all of them.
+A word is a run of characters between spaces, without case and punctuation, or one character of a script without spaces,
+so that the same limits fit Chinese, Japanese or Thai text and English. The kind of a character is one byte of flags,
+looked up in a table of the first 0x20000 code points; those above count as Han. A word's hash is a polynomial of its
+characters, the sum of c_k B^k modulo 2^64: a running sum over the text gives all of them.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from qkv.data.tokens import Cutter
 Counts = npt.NDArray[np.int64]
 SPACE, WORD, LETTER, UNSPACED, LATIN, VOWEL, BROKEN, SIGN = (1 << bit for bit in range(8))
 """SPACE separates words; WORD is a letter, mark or digit; LETTER a letter or a mark on one; UNSPACED a letter of a
-script without spaces; LATIN a Latin letter, VOWEL a Latin vowel; BROKEN is what no text should hold; SIGN is # or …."""
+script without spaces; LATIN a Latin letter, VOWEL a Latin vowel; BROKEN no text should contain; SIGN is # or …."""
 
 Flags = npt.NDArray[np.uint8]
 
-# code points from here on count as Han: there is hardly anything else
+# code points from here on count as Han, because nearly all of them are
 _LISTED = 0x20000
 # Thai, Lao; Myanmar; Khmer; Tai scripts; Balinese; Han, kana, bopomofo, Yi; Javanese, Myanmar, Tai Viet; Han; kana
 _UNSPACED = [
@@ -47,13 +47,13 @@ _UNSPACED = [
     (0x16FE0, 0x18CFF),
     (0x1AFF0, 0x1B2FF),
 ]
-# Tibetan and Ethiopic separate words with a sign of their own; a space of no width is a space too
+# signs that separate words in Tibetan and Ethiopic, and the zero-width space
 _WORD_SEPARATORS = "\u0f0b\u0f0c\u1361\u200b"
-# Latin vowels that do not come apart into a plain letter and an accent
+# Latin vowels without a decomposition into a plain letter and an accent
 _MORE_VOWELS = "æœøıəɛɔɩʊɨʉɐɑɪ"
 
 PART = 2**18
-GRAMS = (2, 3, 4)
+NGRAM_SIZES = (2, 3, 4)
 
 _BASE = 0x9E3779B97F4A7C15
 _SPREAD = np.uint64(0xD6E8FEB86659FD93)
@@ -98,15 +98,15 @@ def _latin(character: str) -> int:
 
 @dataclass(frozen=True)
 class Measures:
-    """Counts, one a document (or one a part)."""
+    """Counts of several documents, or of parts of documents."""
 
     visible: Counts
     """Characters that are not white space."""
     letters: Counts
     pairs: Counts
-    """Neighbours that are both Latin letters."""
+    """Pairs of adjacent Latin letters."""
     consonant_pairs: Counts
-    """Those of them that are both consonants."""
+    """Pairs of adjacent Latin consonants."""
     broken: Counts
     """Control, private-use and replacement characters, surrogates and byte order marks."""
     signs: Counts
@@ -116,20 +116,20 @@ class Measures:
     spaced_characters: Counts
     """Letters and digits of the words that spaces separate."""
     top_grams: Counts
-    """How many words the most frequent n-gram of a part covers, summed over the parts; a column for each of GRAMS."""
+    """The number of words in occurrences of the most frequent n-gram of a part, summed; a column per n-gram size."""
 
 
 @dataclass(frozen=True)
 class HashedWords:
-    """The hashes of the words of several parts, one part after the other."""
+    """The hashes of the words of several parts, part by part."""
 
     hashes: Keys
     owner: Counts
-    """The part that each word belongs to."""
+    """The index of the part that each word belongs to."""
 
 
-def measured(texts: Sequence[str]) -> Iterator[tuple[Measures, HashedWords, Counts]]:
-    """Groups of parts, measured; with the document, by its place in `texts`, that each part belongs to."""
+def measure_documents(texts: Sequence[str]) -> Iterator[tuple[Measures, HashedWords, Counts]]:
+    """Measure documents in groups of parts, each with the index in `texts` of the document of every part."""
     group: list[str] = []
     owners: list[int] = []
     size = 0
@@ -146,12 +146,12 @@ def measured(texts: Sequence[str]) -> Iterator[tuple[Measures, HashedWords, Coun
 
 
 def parts(text: str) -> Iterator[str]:
-    """A long text in parts, cut between words where there is a space."""
+    """Split a long text into parts, between words if it has spaces."""
     return (part for part, _ in Cutter(PART).parts(text, True))
 
 
-def total(measures: Sequence[Measures], owner: Counts) -> Measures:
-    """The counts of documents, from those of groups of their parts. Every document has a part."""
+def document_totals(measures: Sequence[Measures], owner: Counts) -> Measures:
+    """The counts of documents, from those of groups of their parts; `owner` is the document of each part."""
     heads = np.flatnonzero(np.diff(owner, prepend=-1))
 
     def add(name: str) -> Counts:
@@ -162,7 +162,7 @@ def total(measures: Sequence[Measures], owner: Counts) -> Measures:
 
 
 def measure(texts: Sequence[str]) -> tuple[Measures, HashedWords]:
-    """Measures and words of texts that are short enough to be measured at once."""
+    """Measure texts that are short enough to be measured together; return their counts and words."""
     lowered = [text.lower() for text in texts]
     ends = np.cumsum([len(text) + 1 for text in lowered])  # a line end separates them
     codes = np.frombuffer("\n".join([*lowered, ""]).encode("utf-32-le", "surrogatepass"), dtype="<u4")
@@ -176,11 +176,11 @@ def measure(texts: Sequence[str]) -> tuple[Measures, HashedWords]:
         return (kinds & flag) != 0
 
     latin, consonants = has(LATIN), has(LATIN) & ~has(VOWEL)
-    places = np.flatnonzero(kinds & WORD)
-    first = _first(kinds, places)
-    words = HashedWords(_hashes(codes[places], first), np.searchsorted(ends, places[first], side="right"))
-    spaced = (kinds[places[first]] & UNSPACED) == 0
-    lengths = np.diff(np.append(first, len(places)))
+    positions = np.flatnonzero(kinds & WORD)
+    first = _word_starts(kinds, positions)
+    words = HashedWords(_hashes(codes[positions], first), np.searchsorted(ends, positions[first], side="right"))
+    spaced = (kinds[positions[first]] & UNSPACED) == 0
+    lengths = np.diff(np.append(first, len(positions)))
     number = len(texts)
     dots = np.array([text.count("...") for text in texts])
     return Measures(
@@ -193,17 +193,17 @@ def measure(texts: Sequence[str]) -> tuple[Measures, HashedWords]:
         words=np.bincount(words.owner, minlength=number),
         spaced_words=np.bincount(words.owner[spaced], minlength=number),
         spaced_characters=np.bincount(words.owner, spaced * lengths, minlength=number).astype(np.int64),
-        top_grams=np.stack([size * _most_frequent(words, size, number) for size in GRAMS], axis=1),
+        top_grams=np.stack([size * _most_frequent(words, size, number) for size in NGRAM_SIZES], axis=1),
     ), words
 
 
-def _first(kinds: Flags, places: Counts) -> Counts:
-    """Which of the word characters begin a word."""
+def _word_starts(kinds: Flags, positions: Counts) -> Counts:
+    """Which of the characters of words, at these positions, begin a word."""
     spaces = (kinds & SPACE) != 0
     alone = (kinds & UNSPACED) != 0
     begins = ~spaces
     begins[1:] &= spaces[:-1] | alone[:-1] | alone[1:]
-    token = np.cumsum(begins)[places]
+    token = np.cumsum(begins)[positions]
     return np.flatnonzero(np.diff(token, prepend=0))
 
 
@@ -229,30 +229,30 @@ def _powers() -> tuple[Keys, Keys]:
     return of(_BASE), of(pow(_BASE, -1, 2**64))
 
 
-def grams(words: HashedWords, size: int) -> tuple[Keys, npt.NDArray[np.bool_]]:
-    """A hash of every word with those that follow it in its part, and whether they are `size` in all."""
+def n_grams(words: HashedWords, size: int) -> tuple[Keys, npt.NDArray[np.bool_]]:
+    """A hash of the n-gram that begins at each word, and whether it is complete: the end of a part cuts some off."""
     hashes = words.hashes.copy()
-    whole = np.ones(len(hashes), dtype=bool)
+    complete = np.ones(len(hashes), dtype=bool)
     for step in range(1, size):
-        together = words.owner[step:] == words.owner[:-step]
-        whole[:-step] &= together
-        whole[-step:] = False
+        same_part = words.owner[step:] == words.owner[:-step]
+        complete[:-step] &= same_part
+        complete[-step:] = False
         hashes *= _SPREAD
-        hashes[:-step] += np.where(together, words.hashes[step:], np.uint64(0))
-    return fmix64(hashes), whole
+        hashes[:-step] += np.where(same_part, words.hashes[step:], np.uint64(0))
+    return fmix64(hashes), complete
 
 
 def _most_frequent(words: HashedWords, size: int, number: int) -> Counts:
     """How often the most frequent n-gram of each part occurs."""
-    sums = np.zeros(number, dtype=np.int64)
-    hashes, whole = grams(words, size)
-    if not whole.any():
-        return sums
-    # the part in the upper bits, so that one sort orders all parts
-    keys = np.sort((words.owner[whole].astype(np.uint64) << _THIRTY_TWO) | (hashes[whole] >> _THIRTY_TWO))
+    most = np.zeros(number, dtype=np.int64)
+    hashes, complete = n_grams(words, size)
+    if not complete.any():
+        return most
+    # the part is in the upper bits, so that one sort orders all parts
+    keys = np.sort((words.owner[complete].astype(np.uint64) << _THIRTY_TWO) | (hashes[complete] >> _THIRTY_TWO))
     begin = np.flatnonzero(np.concatenate(([True], keys[1:] != keys[:-1])))
     owner = (keys[begin] >> _THIRTY_TWO).astype(np.int64)
     runs = np.diff(np.append(begin, len(keys)))
     heads = np.flatnonzero(np.diff(owner, prepend=-1))
-    sums[owner[heads]] = np.maximum.reduceat(runs, heads)
-    return sums
+    most[owner[heads]] = np.maximum.reduceat(runs, heads)
+    return most

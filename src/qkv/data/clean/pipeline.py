@@ -1,9 +1,9 @@
-"""`qkv data clean`: from crawled documents to a corpus. Documents that pass all filters are written in order.
+"""`qkv data clean`: filters crawled documents into a corpus. Documents that pass all filters are written in order.
 
-Deck 004 asks how to collect high-quality data from the Internet, and answers with links that people liked. Filters then
+Deck 004 asks how to collect high-quality data from the Internet, and answers with links that people liked. Filters
 remove bad text and copies. Each filter gets the documents that passed the ones before it, and counts what it drops.
-Duplicates come last: exact ones, except for case and white space, then near ones. Of a kept document only a key and a
-signature stay in memory.
+Duplicates are removed last: exact ones, except for case and white space, then near-duplicates. Of a kept document only
+a key and a signature stay in memory.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.clean.deduplicate import ExactDuplicates, First, NearDuplicates, first_of_documents, first_shingles
+from qkv.data.clean.deduplicate import ExactDuplicates, MinHashes, NearDuplicates, document_min_hashes, min_hashes
 from qkv.data.clean.filters import FILTERS, Limits, MeasuredBatch, Values
-from qkv.data.clean.measures import measured, total
+from qkv.data.clean.measures import document_totals, measure_documents
 from qkv.data.corpus import CorpusConfig, Documents
 from qkv.data.document_files import document_file, excerpt
 from qkv.data.files import standard_input
@@ -30,7 +30,7 @@ from qkv.data.survey import CorpusFiles, Stamp
 from qkv.errors import InputError
 
 # a batch is full with this many characters or documents
-BATCH, MAX_DOCUMENTS = 2**20, 4096
+BATCH_CHARACTERS, BATCH_DOCUMENTS = 2**20, 4096
 EXAMPLES, EXAMPLE_LENGTH = 3, 70
 
 Mask = npt.NDArray[np.bool_]
@@ -38,13 +38,13 @@ Mask = npt.NDArray[np.bool_]
 
 class Document(NamedTuple):
     text: str
-    """All of it, or the beginning of one that is too long to be held."""
+    """The whole text, or the beginning of a text that is too long to hold in memory."""
     characters: int
     bytes: int
 
 
 class Reason(NamedTuple):
-    """Why a document was dropped: the filter, and what it measured."""
+    """Why a document was dropped: the filter, and the value that it measured."""
 
     filter: str
     value: float
@@ -52,12 +52,12 @@ class Reason(NamedTuple):
 
 @dataclass
 class FilterCount:
-    """What one filter did."""
+    """How many documents reached a filter, and how many it dropped."""
 
     name: str
     limit: float | int | None
     documents: int = 0
-    """The documents that reached it."""
+    """How many documents reached the filter."""
     bytes: int = 0
     dropped_documents: int = 0
     dropped_bytes: int = 0
@@ -84,57 +84,59 @@ class FilterChain:
         return sum(index.remembered_bytes for index in (self.copies, self.near_copies) if index is not None)
 
     def decide(self, documents: Sequence[Document]) -> list[Reason | None]:
-        """Return for each document why it is dropped, or None where it is kept."""
-        batch, first = self._measured(documents)
+        """Return for each document why it is dropped, or None if it is kept."""
+        batch, hashes = self._measure(documents)
         decisions = _BatchDecisions(documents, self.counts)
         for rule in self.filters:
             values = rule.measure(batch)
             decisions.drop(rule.name, rule.drops(values, self.limits), values)
         if self.copies is not None:
-            copies = self.copies.find([documents[number].text for number in np.flatnonzero(decisions.left).tolist()])
+            copies = self.copies.find([documents[number].text for number in np.flatnonzero(decisions.kept).tolist()])
             decisions.drop_similar("copy", copies, 1.0)
         if self.near_copies is not None:
-            decisions.drop_similar("near-copy", self.near_copies.find(first[decisions.left]), self.limits.similarity)
+            similarities = self.near_copies.find(hashes[decisions.kept])
+            decisions.drop_similar("near-copy", similarities, self.limits.similarity)
         return decisions.reasons
 
-    def _measured(self, documents: Sequence[Document]) -> tuple[MeasuredBatch, First]:
+    def _measure(self, documents: Sequence[Document]) -> tuple[MeasuredBatch, MinHashes]:
         texts = [document.text for document in documents]
-        counts, owners, first = [], [], []
-        for measures, words, owner in measured(texts):
+        counts, owners, hashes = [], [], []
+        for measures, words, owner in measure_documents(texts):
             counts.append(measures)
             owners.append(owner)
             if self.near_copies is not None:
-                first.append(first_shingles(words, len(owner)))
+                hashes.append(min_hashes(words, len(owner)))
         owner = np.concatenate(owners)
         characters = np.array([document.characters for document in documents])
-        batch = MeasuredBatch(texts, characters, total(counts, owner))
-        return batch, first_of_documents(np.concatenate(first), owner) if first else np.zeros((0, 0), dtype=np.uint32)
+        batch = MeasuredBatch(texts, characters, document_totals(counts, owner))
+        no_hashes = np.zeros((0, 0), dtype=np.uint32)
+        return batch, document_min_hashes(np.concatenate(hashes), owner) if hashes else no_hashes
 
 
 class _BatchDecisions:
-    """Which documents of one batch are left, and why the others were dropped."""
+    """Which documents of one batch are kept so far, and why the others were dropped."""
 
     def __init__(self, documents: Sequence[Document], counts: dict[str, FilterCount]) -> None:
         self.documents, self.counts = documents, counts
         self.sizes = np.array([document.bytes for document in documents])
-        self.left = np.ones(len(documents), dtype=bool)
+        self.kept = np.ones(len(documents), dtype=bool)
         self.reasons: list[Reason | None] = [None] * len(documents)
 
     def drop_similar(self, name: str, similarities: Values | Mask, threshold: float) -> None:
-        """Drop those of the documents left whose similarity to an earlier one is at least `threshold`."""
+        """Drop documents whose similarity to earlier ones is at least `threshold`; one value per kept document."""
         values = np.zeros(len(self.documents))
-        values[self.left] = similarities
+        values[self.kept] = similarities
         self.drop(name, values >= threshold, values)
 
-    def drop(self, name: str, unfit: Mask, values: Values) -> None:
+    def drop(self, name: str, failed: Mask, values: Values) -> None:
         count = self.counts[name]
-        count.documents += int(self.left.sum())
-        count.bytes += int(self.sizes[self.left].sum())
-        gone = np.flatnonzero(self.left & unfit).tolist()
-        count.dropped_documents += len(gone)
-        count.dropped_bytes += int(self.sizes[gone].sum())
-        self.left[gone] = False
-        for number in gone:
+        count.documents += int(self.kept.sum())
+        count.bytes += int(self.sizes[self.kept].sum())
+        dropped = np.flatnonzero(self.kept & failed).tolist()
+        count.dropped_documents += len(dropped)
+        count.dropped_bytes += int(self.sizes[dropped].sum())
+        self.kept[dropped] = False
+        for number in dropped:
             self.reasons[number] = Reason(name, float(values[number]))
             if len(count.examples) < EXAMPLES:
                 example = display_name(excerpt(self.documents[number].text, EXAMPLE_LENGTH))
@@ -169,10 +171,10 @@ def clean(
     progress: Progress = no_progress,
 ) -> CleaningReport:
     """Write the documents that pass to `out` and the others to `dropped`; if none passes, `out` is not created."""
-    with standard_input.receive_once(corpus) as spool:
-        parts = CorpusFiles.of(corpus, spool, whole=True, progress=progress, writes=True)
+    with standard_input.receive_once(corpus) as piped:
+        parts = CorpusFiles.of(corpus, piped, whole=True, progress=progress, writes=True)
         for path in (out, dropped):
-            _require_apart(path, parts.files)
+            _require_not_read(path, parts.files)
         stamp, findings = Stamp.of(parts.files), Findings()
         chain = FilterChain(limits, skip)
         report = CleaningReport(tuple(chain.counts.values()))
@@ -193,15 +195,15 @@ def clean(
     return report
 
 
-def _require_apart(path: Path | None, sources: Sequence[Source | Builtin]) -> None:
-    """Refuse to write over what is read."""
+def _require_not_read(path: Path | None, sources: Sequence[Source | Builtin]) -> None:
+    """Refuse to overwrite a file that is read."""
     for source in sources:
         if path is not None and os.path.exists(path) and isinstance(source, Source) and path.samefile(source.path):
             raise InputError(f"{display_name(path)}: is one of the files that are read. Choose another name.")
 
 
 def _facts(document: Document, reason: Reason) -> dict[str, object]:
-    """What is written with a dropped document; with its length, where only its beginning was held."""
+    """What is written with a dropped document: the reason, and its length if only its beginning was held."""
     facts: dict[str, object] = {"filter": reason.filter, "value": round(reason.value, 4)}
     if document.characters > len(document.text):
         facts["characters"] = document.characters
@@ -212,21 +214,21 @@ def batches(pieces: Iterable[DocumentPiece], longest: int) -> Iterator[list[Docu
     """Documents in batches; of one that is longer than `longest` characters only the beginning is held."""
     batch: list[Document] = []
     held: list[str] = []
-    characters = beyond = waiting = 0
+    characters = bytes_beyond = batch_characters = 0
     for text, ends in pieces:
         if characters <= longest:
             held.append(text)
         else:
-            beyond += _bytes(text)
+            bytes_beyond += _bytes(text)
         characters += len(text)
         if ends:
             whole = "".join(held)
-            batch.append(Document(whole[:longest], characters, _bytes(whole) + beyond))
-            waiting += len(whole)
-            held, characters, beyond = [], 0, 0
-        if waiting > BATCH or len(batch) >= MAX_DOCUMENTS:
+            batch.append(Document(whole[:longest], characters, _bytes(whole) + bytes_beyond))
+            batch_characters += len(whole)
+            held, characters, bytes_beyond = [], 0, 0
+        if batch_characters > BATCH_CHARACTERS or len(batch) >= BATCH_DOCUMENTS:
             yield batch
-            batch, waiting = [], 0
+            batch, batch_characters = [], 0
     if batch:
         yield batch
 

@@ -1,11 +1,11 @@
-"""The process that reads documents: it gets their bytes and gives back their text, within limits of time and memory.
+"""The process that reads documents: it receives their bytes and sends back their text, with limited time and memory.
 
-It opens no file and no connection, and runs nothing that a document holds. The limits end it, if need be; whoever
-started it reports that and starts another.
+It opens no files or connections, and runs no code of a document. When it exceeds the limits, the system ends it; the
+process that started it reports that and starts another.
 
-Both ways go messages of one letter, the length of the content in four bytes, and the content. In come the bytes of a
-document (B) and what is asked (R, JSON); back go its text (T), remarks on it (N), and its end (.), or else a
-problem and its remedy (P, JSON), or that the memory is not enough (M).
+A message in either direction is one letter, the length of the content in four bytes, and the content. The process
+receives the bytes of a document (B) and a request (R, JSON); it sends the text (T), notes on it (N) and its end (.), or
+instead a problem with its remedy (P, JSON), or that there is not enough memory (M).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Reader = Callable[[bytes, "Answer"], None]
 
 
 class Answer:
-    """What is sent back on one document."""
+    """Sends the answer on one document."""
 
     def __init__(self, output: IO[bytes]) -> None:
         self.output = output
@@ -55,7 +55,7 @@ class Answer:
 
     def _send_text(self) -> None:
         text = "".join(self._held).replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
-        encoded = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()  # joins halves of pairs
+        encoded = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()  # joins surrogate pairs
         self._size += len(text)
         if self._size > MAX_TEXT:
             raise UnreadableError(f"its text is longer than {MAX_TEXT:,} characters", "Split it.")
@@ -83,20 +83,20 @@ def _read_book(content: bytes, answer: Answer) -> None:
 
 
 def _read_notebook(content: bytes, answer: Answer) -> None:
-    """The cells of a Jupyter notebook: text as it is written, code as a block of Markdown; no outputs."""
+    """Write the cells of a Jupyter notebook: text unchanged, code as blocks of Markdown, without outputs."""
     notebook = json.loads(content)
-    sheets = notebook.get("worksheets") or [notebook]  # before format 4 the cells were in worksheets
+    sheets = notebook.get("worksheets") or [notebook]  # before format 4, cells were in worksheets
     language = (notebook.get("metadata") or {}).get("language_info") or {}
     name = language.get("name") or "python"
-    gap = ""
+    separator = ""
     for cell in (cell for sheet in sheets for cell in sheet["cells"]):
         source = cell.get("source", cell.get("input", ""))
         text = source if isinstance(source, str) else "".join(source)
         if not text.strip():
             continue
         is_code = cell.get("cell_type") == "code"
-        answer.write(f"{gap}```{name}\n{text}\n```" if is_code else f"{gap}{text}")
-        gap = "\n\n"
+        answer.write(f"{separator}```{name}\n{text}\n```" if is_code else f"{separator}{text}")
+        separator = "\n\n"
 
 
 def _read_rich_text(content: bytes, answer: Answer) -> None:
@@ -123,7 +123,7 @@ def _read_pdf(content: bytes, answer: Answer) -> None:
             text = page.extract_text()
         except (MemoryError, RecursionError):
             raise
-        except Exception:  # whatever a library for damaged files raises: the other pages may be whole
+        except Exception:  # the library may raise anything for a damaged page; the others may be readable
             unread += 1
             continue
         if text.strip():
@@ -131,7 +131,7 @@ def _read_pdf(content: bytes, answer: Answer) -> None:
     if unread and not answer.has_text:
         raise ValueError("no page can be read")
     if count and not answer.has_text:
-        problem = f"has no text: {counted(count, 'page')} without any, as pictures of a scanner are"
+        problem = f"has no text: {counted(count, 'page')} without any, as in scanned documents"
         raise UnreadableError(problem, "Recognise its text first, such as with `ocrmypdf IN OUT`.")
     if unread:
         answer.note(f"{unread:,} of {count:,} pages cannot be read and were left out")
@@ -153,7 +153,7 @@ def send(output: IO[bytes], kind: bytes, content: bytes = b"") -> None:
 
 
 def receive(stream: IO[bytes]) -> tuple[bytes, bytes]:
-    """The next message: its letter and content; EOFError where there is no more."""
+    """The letter and the content of the next message; EOFError if there are no more."""
     head = stream.read(5)
     if len(head) < 5:
         raise EOFError
@@ -165,7 +165,7 @@ def receive(stream: IO[bytes]) -> tuple[bytes, bytes]:
 
 
 def _limit(seconds: int, memory: int) -> None:
-    """Let the system end this process after so many more seconds of work, and refuse it more memory."""
+    """Let the system end this process after this many more seconds of CPU time, and limit its memory."""
     try:
         import resource
 
@@ -175,7 +175,7 @@ def _limit(seconds: int, memory: int) -> None:
         _, most = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (memory, most))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    except (ImportError, ValueError, OSError):  # a system without them, or with tighter ones
+    except (ImportError, ValueError, OSError):  # a system without these limits, or with stricter ones
         pass
 
 
@@ -188,7 +188,7 @@ def _answer(kind: str, content: bytes, answer: Answer) -> None:
     except MemoryError:
         send(answer.output, b"M")
     except RecursionError:
-        answer.refuse("its parts are nested too deep", "Give its text instead.")
+        answer.refuse("its parts are nested too deeply", "Give its text instead.")
     except Exception as error:  # a hostile file may make the libraries raise anything
         reason = " ".join(str(error).split())[:120] or type(error).__name__
         answer.refuse(f"the {kind} data is damaged or cut short ({reason})", COPY_AGAIN)
@@ -205,7 +205,7 @@ def main(source: IO[bytes], output: IO[bytes]) -> None:
         if letter == b"B":
             chunks.append(content)
             continue
-        whole, chunks = b"".join(chunks), []
+        document, chunks = b"".join(chunks), []
         kind, seconds, memory = json.loads(content)
         _limit(seconds, memory)
-        _answer(kind, whole, Answer(output))
+        _answer(kind, document, Answer(output))

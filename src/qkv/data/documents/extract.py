@@ -1,8 +1,8 @@
-"""The text of documents, each extracted once and kept in a temporary file for those who read it again.
+"""The text of documents: each is extracted once and kept in a temporary file for further reads.
 
-Extraction is the work of another process (child.py) with limits of time and memory: the libraries that read documents
-were not written for hostile files. A document that is too much for it is refused, wherever it is, because what is too
-much differs between machines, and a corpus must be the same text on all of them.
+Another process (child.py) extracts it, with limits of time and memory, because the libraries that read documents were
+not written for hostile files. A document that exceeds the limits is refused even in a folder, where unreadable ones are
+left out: the limits differ between machines, and a corpus must have the same text on all of them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ from qkv.errors import DataError
 from qkv.storage import storage_errors
 
 EXTRACTION_VERSION = 1
-"""Raise it when the same document would give another text."""
+"""Increase it when the same document would give a different text."""
 MAX_SIZE = 2**29
 SECONDS, SECONDS_PER_MEGABYTE = 20, 60
 MEMORY, MEMORY_PER_BYTE = 2**30, 8
 HELD_IN_MEMORY = 2**24
-"""How many bytes of extracted text are held in memory; more are held on the disk."""
+"""How many bytes of extracted text are held in memory; more are written to disk."""
 _TOO_MUCH = "Give its text instead, or leave it out."
 _DECODED = ("html", "ipynb")
 """Formats that are text themselves, in any encoding."""
@@ -50,27 +50,27 @@ Process = subprocess.Popen[bytes]
 
 
 class UnreadableDocumentError(DataError):
-    """A document that is damaged, encrypted or without text; where it was not named itself, it is left out."""
+    """A document that is damaged, encrypted or without text; it is left out unless the user named it."""
 
 
 def extraction_version(source: Source) -> str:
-    """What the text of a document depends on apart from its bytes."""
+    """The versions on which the text of a document depends, besides its bytes."""
     package = DOCUMENT_PACKAGES.get(source.format)
     return f"{EXTRACTION_VERSION} {package} {version(package)}" if package else str(EXTRACTION_VERSION)
 
 
-class _Place(NamedTuple):
+class _Range(NamedTuple):
     start: int
     end: int
 
 
 class DocumentTexts:
-    """Gives the texts of files, those of documents as they were extracted at the first time."""
+    """Reads the texts of files; those of documents are extracted only the first time."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(HELD_IN_MEMORY)  # noqa: SIM115  (closed with this object)
         weakref.finalize(self, self._file.close)
-        self._places: dict[Source, _Place | UnreadableDocumentError] = {}
+        self._ranges: dict[Source, _Range | UnreadableDocumentError] = {}
         self._process: Process | None = None
 
     def read(
@@ -79,32 +79,32 @@ class DocumentTexts:
         """The text of a document or of a file of plain text, in pieces."""
         if not source.is_document:
             return decode(report_reads(read_bytes(source), on_read), source.display_name, encoding, findings)
-        if source not in self._places:
+        if source not in self._ranges:
             try:
-                self._places[source] = self._extract(source, encoding, findings, on_read)
+                self._ranges[source] = self._extract(source, encoding, findings, on_read)
             except UnreadableDocumentError as error:
-                self._places[source] = error
-        place = self._places[source]
-        if isinstance(place, UnreadableDocumentError):
-            raise place
-        return self._kept(place)
+                self._ranges[source] = error
+        kept = self._ranges[source]
+        if isinstance(kept, UnreadableDocumentError):
+            raise kept
+        return self._read_kept(kept)
 
-    def _kept(self, place: _Place) -> Iterator[str]:
+    def _read_kept(self, kept: _Range) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder("utf-8")()
-        position = place.start
-        while position < place.end:
+        position = kept.start
+        while position < kept.end:
             self._file.seek(position)
-            chunk = self._file.read(min(CHUNK_SIZE, place.end - position))
+            chunk = self._file.read(min(CHUNK_SIZE, kept.end - position))
             position += len(chunk)
             yield decoder.decode(chunk)
 
-    def _extract(self, source: Source, encoding: str | None, findings: Findings, on_read: OnRead | None) -> _Place:
+    def _extract(self, source: Source, encoding: str | None, findings: Findings, on_read: OnRead | None) -> _Range:
         chunks = report_reads(read_bytes(source), on_read)
         if source.format in _DECODED:
             chunks = _as_utf_8(chunks, source.display_name, encoding, findings)
         start = self._file.seek(0, os.SEEK_END)
         try:
-            for piece in _answers(self._running(), source, chunks, findings):
+            for piece in _extracted_text(self._running(), source, chunks, findings):
                 with storage_errors(Path(tempfile.gettempdir())):
                     self._file.write(piece)
         except UnreadableDocumentError:
@@ -114,7 +114,7 @@ class DocumentTexts:
                 _stop(self._process, os.getpid())
             self._process = None
             raise
-        return _Place(start, self._file.tell())
+        return _Range(start, self._file.tell())
 
     def _running(self) -> Process:
         if self._process is None:
@@ -125,7 +125,7 @@ class DocumentTexts:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=environment,
-                start_new_session=True,  # Ctrl-C is for this process, which then stops the other
+                start_new_session=True,  # Ctrl-C reaches only this process, which then stops the other
             )
             weakref.finalize(self, _stop, self._process, os.getpid())
         return self._process
@@ -143,7 +143,7 @@ def _stop(process: Process, owner: int) -> None:
 
 
 def _as_utf_8(chunks: Iterator[bytes], where: str, encoding: str | None, findings: Findings) -> Iterator[bytes]:
-    """The same text in UTF-8; what is not is read in the encoding that the document declares, if that fits."""
+    """The same text as UTF-8. Other text is decoded with the encoding that the document declares, if that fits."""
     head = next(chunks, b"")
     declared = _DECLARED.search(head[:4096])
     name = declared[1].decode("ascii") if declared else None
@@ -151,8 +151,8 @@ def _as_utf_8(chunks: Iterator[bytes], where: str, encoding: str | None, finding
     return (text.encode("utf-8", "replace") for text in texts)
 
 
-def _answers(process: Process, source: Source, chunks: Iterable[bytes], findings: Findings) -> Iterator[bytes]:
-    """The text of a document, as the process that reads it sends it."""
+def _extracted_text(process: Process, source: Source, chunks: Iterable[bytes], findings: Findings) -> Iterator[bytes]:
+    """Send a document to the process that reads it, and yield the text that it sends back."""
     assert process.stdin is not None
     assert process.stdout is not None
     where, size = source.display_name, 0

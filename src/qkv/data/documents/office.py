@@ -20,7 +20,7 @@ from qkv.data.documents.unreadable import UnreadableError
 from qkv.data.documents.web_pages import read_page
 
 MAX_PART = 2**28
-"""How many bytes a part of a document may have when it is unpacked."""
+"""The largest unpacked size of a part of a document, in bytes."""
 _OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 _PARSING = {"resolve_entities": False, "no_network": True, "load_dtd": False, "huge_tree": False}
 
@@ -31,9 +31,7 @@ class _Archive:
             problem = "it is encrypted, or in the old binary format of Office"
             raise UnreadableError(problem, f"Save it as .{kind} without a password.")
         if not content.startswith(b"PK"):
-            raise UnreadableError(
-                f"is named .{kind} but holds no {kind} data", "Give it the name that fits its content."
-            )
+            raise UnreadableError(f"is named .{kind} but holds no {kind} data", "Rename it to match its content.")
         self._zip = zipfile.ZipFile(BytesIO(content))
         self.names = frozenset(self._zip.namelist())
 
@@ -53,7 +51,7 @@ class _Archive:
 
 
 class _Bounded:
-    """A part of an archive, of which no more than MAX_PART bytes are unpacked."""
+    """A part of an archive; unpacking more than MAX_PART bytes is refused."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self._part, self._size = archive.open(name), 0
@@ -91,23 +89,23 @@ def _main_part(archive: _Archive) -> str:
             if relation.get("Type", "").endswith("/officeDocument"):
                 name = relation.get("Target", "").lstrip("/")
                 if not name.startswith("word/"):
-                    raise UnreadableError(f"it holds {name[:80]!r}, no text", "Expected a document of Word.")
+                    raise UnreadableError(f"it holds {name[:80]!r}, not text", "Expected a Word document.")
                 return name
     return "word/document.xml"
 
 
 def _styles(archive: _Archive, part: str) -> dict[str, int]:
-    """The level of each style of headings, and 0 for those of items, by the id of the style.
+    """The heading level of each style, by its id; 0 for styles of list items.
 
-    The names of Word's own styles are English in all its languages; their ids are not.
+    The names of Word's own styles are English in all languages of Word; their ids are not.
     """
     styles = {f"Heading{level}": level for level in range(1, 7)} | {"Title": 1}
     if part not in archive.names:
         return styles
     for style in archive.tree(part).iter("{*}style"):
         name = style.find("{*}name")
-        spelled = "" if name is None else _attribute(name, "val").lower()
-        if (level := re.fullmatch(r"(?:heading ([1-6])|title)", spelled)) is not None:
+        style_name = "" if name is None else _attribute(name, "val").lower()
+        if (level := re.fullmatch(r"(?:heading ([1-6])|title)", style_name)) is not None:
             styles[_attribute(style, "styleId")] = int(level[1] or 1)
         elif style.find("{*}pPr/{*}numPr") is not None:
             styles[_attribute(style, "styleId")] = 0
@@ -118,7 +116,7 @@ def _attribute(element: etree._Element, name: str) -> str:
     return next((value for key, value in element.attrib.items() if key.rpartition("}")[2] == name), "")
 
 
-# properties; the second of two forms of one drawing; text that was moved away; notes that only hold a line
+# properties; the second of two forms of a drawing; moved text at its old position; field codes; deleted text
 _LEFT_OUT = frozenset(("pPr", "rPr", "tblPr", "sectPr", "Fallback", "moveFrom", "instrText", "delText"))
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 
@@ -182,7 +180,7 @@ def read_book(content: bytes, text: PlainText) -> None:
     """Write the chapters of an electronic book in their order, without its table of contents."""
     archive = _Archive(content, "epub")
     container = archive.tree("META-INF/container.xml")
-    package_name = next((_attribute(each, "full-path") for each in container.iter("{*}rootfile")), "")
+    package_name = next((_attribute(file, "full-path") for file in container.iter("{*}rootfile")), "")
     package = archive.tree(package_name)
     encrypted = _encrypted(archive)
     chapters = list(_chapters(package, posixpath.dirname(package_name)))

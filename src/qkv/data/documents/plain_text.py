@@ -1,4 +1,4 @@
-"""Plain text from marked-up text: paragraphs, headings, lists and tables, written as in Markdown."""
+"""Converts marked-up text to plain text: paragraphs, headings, lists and tables, written as in Markdown."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class PlainText:
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write
-        self._line_ends = 0  # that separate the next text from the last
-        self._blank = False  # the next text of this line is separated by a blank
-        self._mark = ""  # of a heading or an item, before its first text
+        self._line_ends = 0  # line ends to write before the next text
+        self._blank = False  # whether to write a blank before the next text
+        self._mark = ""  # the mark of a heading or an item, to write before its first text
         self._mark_is_of_item = self._after_item = False
         self._begun = False
         self.open_cells = 0
-        """In how many cells of tables the text is; their paragraphs stay on one line."""
+        """In how many nested table cells the text is; paragraphs in a cell stay on one line."""
 
     def text(self, text: str) -> None:
         text = _BLANKS.sub(" ", text.replace(_SOFT_HYPHEN, ""))
@@ -31,7 +31,7 @@ class PlainText:
         self._blank = text[-1] == " "
 
     def preformatted(self, text: str) -> None:
-        """Text that keeps its blanks and line ends."""
+        """Write text that keeps its blanks and line ends."""
         if self.open_cells:
             self.text(text)
             return
@@ -43,7 +43,7 @@ class PlainText:
         self._line_ends += len(text) - len(solid)
 
     def end_line(self, line_ends: int = 1) -> None:
-        """End the line; 2: the paragraph. In a cell of a table, both are a blank."""
+        """End the line or, with 2 line ends, the paragraph. In a table cell, both become a blank."""
         if self.open_cells:
             self._blank = True
         elif not self._mark:
@@ -55,7 +55,7 @@ class PlainText:
             self._mark, self._mark_is_of_item = "#" * level + " ", False
 
     def begin_item(self, number: int | None, depth: int) -> None:
-        """Begin an item of a list; the items of a list stand on lines that follow each other."""
+        """Begin a list item; there is no blank line between the items of a list."""
         self.end_line(2)
         if not self.open_cells:
             if self._after_item:

@@ -12,4 +12,4 @@ class UnreadableError(Exception):
 
 
 def misnamed_error(kind: str) -> UnreadableError:
-    return UnreadableError(f"is named .{kind} but holds no {kind} data", "Give it the name that fits its content.")
+    return UnreadableError(f"is named .{kind} but holds no {kind} data", "Rename it to match its content.")

@@ -1,7 +1,7 @@
 """The text of a web page, or of a chapter of an electronic book.
 
-Scripts, styles, form controls, and what the page itself marks as hidden or as navigation are left out; of a page with a
-<main> part only that part is read.
+Scripts, styles, form controls, and parts that the page marks as hidden or as navigation are left out; if a page has one
+<main> element, only that element is read.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ address article aside blockquote body center details dl fieldset figcaption figu
 pre section table ul
 """
 _LINE_ENDS = {**dict.fromkeys(_LINES.split(), 1), **dict.fromkeys(_PARAGRAPHS.split(), 2)}
-"""How many line ends separate an element from what is around it; other elements are parts of a line."""
+"""How many line ends separate an element from the text around it; other elements are parts of a line."""
 _CELLS = ("td", "th")
 _HEADINGS = {f"h{level}": level for level in range(1, 7)}
 _LAYOUT = ("table", "p", "div", "ul", "ol", "section", "article", "form", *_HEADINGS)
-"""Elements that cells of a table of data do not have; other tables arrange parts of a page."""
+"""Elements that do not occur in the cells of data tables; tables that contain one are used for layout."""
 _TOO_DEEP = "Excessive depth"
 
 
@@ -56,8 +56,8 @@ class _Page:
     def __init__(self, text: PlainText) -> None:
         self.text = text
         self._preformatted = 0
-        self._numbers: list[int | None] = []  # of the next item of each open list; None: it has no numbers
-        self._tables: list[bool] = []  # for each open table, whether it holds data
+        self._numbers: list[int | None] = []  # of the next item of each open list; None if unnumbered
+        self._tables: list[bool] = []  # for each open table, whether it is a data table
 
     def write(self, root: etree._Element) -> None:
         left_out: etree._Element | None = None
@@ -92,7 +92,7 @@ class _Page:
         elif tag == "table":
             self.text.end_line(2)
             self._tables.append(not self.text.open_cells and next(element.iterdescendants(*_LAYOUT), None) is None)
-        elif tag in _CELLS and self._in_data:
+        elif tag in _CELLS and self._in_data_table:
             if element.getprevious() is not None:
                 self.text.end_cell()
             self.text.open_cells += 1
@@ -101,7 +101,7 @@ class _Page:
         self._preformatted += tag == "pre"
 
     def _end(self, tag: str) -> None:
-        if tag in _CELLS and self._in_data:
+        if tag in _CELLS and self._in_data_table:
             self.text.open_cells = max(0, self.text.open_cells - 1)
         elif tag in _HEADINGS or tag == "li":
             self.text.end_marked()
@@ -114,7 +114,7 @@ class _Page:
         self._preformatted -= tag == "pre"
 
     @property
-    def _in_data(self) -> bool:
+    def _in_data_table(self) -> bool:
         return bool(self._tables) and self._tables[-1]
 
 

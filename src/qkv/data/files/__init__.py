@@ -1,1 +1,1 @@
-"""From the names that people give to the files of folders and archives: list them, unpack them, decode them."""
+"""Files, folders and archives: lists, unpacks and decodes them."""

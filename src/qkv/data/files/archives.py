@@ -1,8 +1,8 @@
 """Archives, zip and tar: the names and sizes of their files, and the bytes of one file.
 
-Nothing is ever extracted: a file of an archive is read in place, so its name leads nowhere, whatever it is. Links and
-devices of a tar are no files here. A compressed tar has no list of its files, so it is unpacked once into a temporary
-file of the cache, which has no name and vanishes with the process.
+Nothing is ever extracted: a file of an archive is read in place, so malicious file names do no harm. Links and devices
+of a tar are ignored. A compressed tar has no list of its files, so it is unpacked once into a temporary file of the
+cache, which has no name and is deleted when the process ends.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Member(NamedTuple):
 
 
 class Archive:
-    """An open archive. Its file is closed with the object, or when the archive proves to be none."""
+    """An open archive. Its file is closed when the object is deleted, or when it turns out not to be an archive."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
@@ -47,10 +47,10 @@ class Archive:
     repeated: list[str]
     """Names that several files have; the last file of such a name is read."""
     not_files: int
-    """How many links, devices and the like are in it."""
+    """The number of links, devices and the like in it."""
 
     def open(self, name: str) -> io.BufferedIOBase:
-        """The bytes of a file; KeyError for a name that no file has."""
+        """Open a file of the archive; KeyError for an unknown name."""
         raise NotImplementedError
 
 
@@ -69,7 +69,7 @@ class ZipArchive(Archive):
 
 class TarArchive(Archive):
     def __init__(self, path: Path, unpacked: Iterable[bytes] | None) -> None:
-        """`unpacked`: the bytes of a compressed tar."""
+        """`unpacked` are the bytes of a compressed tar."""
         super().__init__(path.open("rb") if unpacked is None else _temporary_file(unpacked))
         self._places: dict[str, tuple[int, int]] = {}
         self.not_files = 0
@@ -98,7 +98,7 @@ def open_archive(path: Path, unpacked: Iterable[bytes] | None) -> Archive:
 
 
 def is_archive(path: PurePath) -> bool:
-    """Whether a name is that of an archive."""
+    """Whether a path has a suffix of archives."""
     return path.name.lower().endswith(ARCHIVE_SUFFIXES)
 
 
@@ -132,7 +132,7 @@ class _BoundedTarInfo(tarfile.TarInfo):
 
 
 class _Part(io.RawIOBase):
-    """The bytes of a file from `start` on, `size` of them; EOFError if the file ends before."""
+    """A range of the bytes of a file; EOFError if the file ends inside it."""
 
     def __init__(self, file: BinaryIO, start: int, size: int) -> None:
         self._file, self._position, self._end = file, start, start + size
@@ -147,7 +147,7 @@ class _Part(io.RawIOBase):
         self._file.seek(self._position)
         read = self._file.read(len(view))
         if not read:
-            raise EOFError("the archive ends inside of a file")
+            raise EOFError("the archive ends inside a file")
         view[: len(read)] = read
         self._position += len(read)
         return len(read)

@@ -1,8 +1,8 @@
 """Bytes to text: each file in its own encoding, uniform line ends, and a count of the bytes that cannot be read.
 
 Only \\n ends a line. \\r\\n and a lone \\r become \\n and are counted; a byte order mark is left out with a note.
-Bytes that fit no encoding become U+FFFD and are counted with the place of the first; a file of which most does not fit
-is refused.
+Bytes that fit no encoding become U+FFFD and are counted, with the position of the first; a file with many such bytes is
+refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SOME_REPLACED = 100
 
 
 def require_encoding(encoding: str | None) -> None:
-    """Refuse a name that Python does not know as an encoding of text. None: each file's own, which is detected."""
+    """Refuse a name that is not an encoding of text in Python. None means that encodings are detected."""
     if encoding is None:
         return
     try:
@@ -44,9 +44,9 @@ def decode(
 ) -> Iterator[str]:
     """Decode a stream of bytes, with \\n for every line end; DataError, with line and byte, for what is not text.
 
-    Without an `encoding` the file's own is detected: UTF-8, by a byte order mark UTF-16 or UTF-32, else by its bytes.
-    One that the file itself declares is taken for what is not UTF-8, if it fits.
-    The first `head_size` bytes are collected before any text is yielded, to recognise binary formats by them.
+    Without an `encoding`, it is detected: UTF-8, UTF-16 or UTF-32 by a byte order mark, else by bytes. `declared` is
+    an encoding that the file itself declares; it is used if the text is not UTF-8 and it fits.
+    The first `head_size` bytes are collected before any text is yielded, to recognise binary formats.
     """
     with_head = _with_whole_head(chunks, head_size)
     head = next(with_head)
@@ -85,7 +85,7 @@ def _with_whole_head(chunks: Iterable[bytes], head_size: int) -> Iterator[bytes]
 
 
 class _GivenText:
-    """Decodes the bytes of a file in one encoding. A few that do not fit it become U+FFFD; more are refused."""
+    """Decodes a file with one encoding. A few invalid bytes become U+FFFD; if there are more, the file is refused."""
 
     def __init__(self, where: str, encoding: str, findings: Findings, keep_line_ends: bool) -> None:
         self.where, self.encoding, self.findings, self.keep_line_ends = where, encoding, findings, keep_line_ends
@@ -135,7 +135,7 @@ class _GivenText:
         return text
 
     def _replace(self, chunk: bytes, final: bool, state: tuple[bytes, int], error: UnicodeError) -> str:
-        """Decode a chunk again, with U+FFFD for what does not fit."""
+        """Decode a chunk again, with U+FFFD for invalid bytes."""
         try:
             if not isinstance(error, UnicodeDecodeError):
                 raise error
@@ -150,7 +150,7 @@ class _GivenText:
         return text
 
     def _remember(self, error: UnicodeDecodeError, chunk_size: int) -> None:
-        """Keep the place of the first byte that does not fit, and what is wrong with it."""
+        """Keep the position of the first invalid byte, and what is wrong with it."""
         if self._first_bad is not None:
             return
         # the object of the error begins with bytes that the decoder kept from the previous chunk
@@ -168,9 +168,9 @@ class _GivenText:
     def _require_few(self, share: float) -> None:
         if self._first_bad is None or self._replaced <= max(1, share * self._characters):
             return
-        place, problem = self._first_bad
+        where, problem = self._first_bad
         raise DataError(
-            place,
+            where,
             f"{problem}, and {self._replaced:,} of {self._characters:,} characters cannot be read in this encoding",
             "Leave --encoding out to have it detected for each file, or name another.",
         )
@@ -184,7 +184,7 @@ def count_lines(text: str, only_newlines: bool = False) -> int:
 
 
 def _with_plain_line_ends(texts: Iterable[str], findings: Findings) -> Iterator[str]:
-    held_return = ""  # a \r at the end of a text: the next may begin with its \n
+    held_return = ""  # a \r at the end of a piece: the next piece may begin with \n
     for text in texts:
         text, held_return = held_return + text, ""
         if text.endswith("\r"):

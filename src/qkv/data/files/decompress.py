@@ -54,7 +54,7 @@ def decompress(file: io.BufferedIOBase, compression: Compression, where: str) ->
         raise DataError(where, "the file is empty", "Give a file that holds text.")
     if not head.startswith(magic):
         problem = f"is named .{compression} but does not hold {kind} data"
-        raise DataError(where, problem, "Give it the name that fits its content.")
+        raise DataError(where, problem, "Rename it to match its content.")
     try:
         if compression == "zst":
             yield from _decompress_zstandard(file, where)

@@ -1,10 +1,10 @@
-"""The text of a file whose encoding nobody named: UTF-8, and what is not UTF-8 in the encoding that fits it.
+"""Decodes a file whose encoding was not given: as UTF-8, and other bytes in an encoding that fits them.
 
-A file is read once, in blocks of whole lines, so a bad byte may come in its last gigabyte. As long as all is UTF-8
-nothing else is asked. The first line that is not UTF-8 decides: it and what follows, up to a bound, are the sample from
-which the encoding is guessed. From then on each line is read as UTF-8 if it is UTF-8, and else in that encoding, so
-that correct UTF-8 in the same file stays as it is. Where no encoding fits, or where nearly all of the file is UTF-8,
-bad bytes become U+FFFD. What is decided depends on the bytes alone, not on how they are cut into chunks.
+A file is read once, in blocks of whole lines, and is UTF-8 as long as all lines are. The first line that is not UTF-8,
+with the text that follows it up to a limit, is the sample from which the encoding is guessed. From then on each line
+that is valid UTF-8 is read as UTF-8, and the others in that encoding, so that valid UTF-8 in the same file is kept. If
+no encoding fits, or nearly all of the file is UTF-8, bad bytes become U+FFFD. The result depends only on the bytes, not
+on how they are split into chunks.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from qkv.data.findings import Findings
 from qkv.errors import DataError
 
 WINDOW_SIZE = 2**20
-"""How many bytes, from the first line that is not UTF-8 on, decide the encoding."""
-LONGEST_LINE = 2**18
+"""How many bytes, from the first line that is not UTF-8, decide the encoding."""
+MAX_LINE = 2**18
 """Longer lines are read in parts."""
 _ASCII = bytes(range(128))
 _UTF_8_CHARACTER = re.compile(
@@ -33,7 +33,7 @@ _RARELY_BAD = 20
 """A file is UTF-8 with a few bad bytes if it has this many times as many continuation bytes of UTF-8 as bad bytes."""
 _FEW_LINES = 10
 _CERTAIN_CHARACTERS = 4
-"""A line with fewer may be UTF-8 by chance where the encoding has two bytes a character."""
+"""A line with fewer UTF-8 characters may be valid by chance, if the encoding has two bytes per character."""
 _MAX_BAD_SHARE = 0.3
 _SOME_BAD = 1000
 
@@ -46,7 +46,7 @@ class DetectedText:
         self._only_newlines = only_newlines
         self._decided = False
         self._fallback: str | None = None
-        """The encoding of lines that are not UTF-8; None: they are UTF-8 with bad bytes."""
+        """The encoding of lines that are not UTF-8; None: UTF-8 with bad bytes."""
         self._utf_8_size = 0  # continuation bytes of UTF-8, before the encoding is decided
         self._offset = self._bad_count = 0
         self._line = 1
@@ -77,7 +77,7 @@ class DetectedText:
             self.findings.unreadable[self.where] = self._bad_count, self._first_bad
 
     def _evidence(self, block: bytes) -> int | None:
-        """Where the first line begins that is neither UTF-8 nor UTF-8 with a few bad bytes; None if there is none."""
+        """The start of the first line that is not UTF-8, not even with a few bad bytes; None if there is none."""
         try:
             self._utf_8_size += len(block) - len(block.decode())
             return None
@@ -143,10 +143,10 @@ class DetectedText:
         if bad:
             self._bad_count += bad
             if self._first_bad is None:
-                place = _first_bad_byte(line, self._fallback)
-                number = self._line + self._line_ends(block[: start + place])
-                self._first_bad = f"{self.where}:{number}:{self._offset + start + place}"
-                self._bad_byte = line[place : place + 1].hex()
+                position = _first_bad_byte(line, self._fallback)
+                number = self._line + self._line_ends(block[: start + position])
+                self._first_bad = f"{self.where}:{number}:{self._offset + start + position}"
+                self._bad_byte = line[position : position + 1].hex()
         return text
 
     def _line_ends(self, block: bytes) -> int:
@@ -186,7 +186,7 @@ class DetectedText:
 
 
 def _counts(line: bytes) -> tuple[int, int, int]:
-    """How many UTF-8 characters beyond ASCII a line has, of how many bytes, and how many bytes belong to none."""
+    """The number of non-ASCII UTF-8 characters in a line, of their bytes, and of bytes that belong to none."""
     if line.isascii():
         return 0, 0, 0
     characters = _UTF_8_CHARACTER.findall(line)
@@ -195,12 +195,12 @@ def _counts(line: bytes) -> tuple[int, int, int]:
 
 
 def _lines(block: bytes) -> Iterator[bytes]:
-    """The lines of a block with their ends; those that are too long in parts."""
+    """The lines of a block with their line ends; lines that are too long are split."""
     start = 0
     while start < len(block):
         end = block.find(b"\n", start) + 1 or len(block)
-        while end - start > LONGEST_LINE:
-            cut = start + _cut(block[start : start + LONGEST_LINE + 1])
+        while end - start > MAX_LINE:
+            cut = start + _cut(block[start : start + MAX_LINE + 1])
             yield block[start:cut]
             start = cut
         yield block[start:end]
@@ -208,10 +208,10 @@ def _lines(block: bytes) -> Iterator[bytes]:
 
 
 def _first_bad_byte(line: bytes, fallback: str | None) -> int:
-    """Where the first byte is that cannot be read, NUL included."""
-    places = [line.find(0)] if b"\0" in line else []
+    """The position of the first byte that cannot be read, or of the first NUL."""
+    positions = [line.find(0)] if b"\0" in line else []
     errors = [error.start for encoding in ("utf-8", fallback) if encoding and (error := _error(line, encoding))]
-    return min([*places, *errors[-1:]])
+    return min([*positions, *errors[-1:]])
 
 
 def _error(line: bytes, encoding: str) -> UnicodeDecodeError | None:
@@ -223,14 +223,14 @@ def _error(line: bytes, encoding: str) -> UnicodeDecodeError | None:
 
 
 def _blocks(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Blocks of whole lines; a line that is too long is cut at a place that depends on the line alone."""
+    """Blocks of whole lines; a line that is too long is split at a position that depends only on the line."""
     rest = head
     iterator = iter(chunks)
     while True:
         if end := rest.rfind(b"\n") + 1:
             whole, rest = rest[:end], rest[end:]
             yield whole
-        while len(rest) > LONGEST_LINE:
+        while len(rest) > MAX_LINE:
             cut = _cut(rest)
             yield rest[:cut]
             rest = rest[cut:]
@@ -242,10 +242,10 @@ def _blocks(head: bytes, chunks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _cut(line: bytes) -> int:
-    """Where to cut a line that is too long: after its last blank, else between two characters of UTF-8."""
-    if blank := line.rfind(b" ", LONGEST_LINE // 2, LONGEST_LINE) + 1:
+    """Where to split a line that is too long: after its last blank, else between two characters of UTF-8."""
+    if blank := line.rfind(b" ", MAX_LINE // 2, MAX_LINE) + 1:
         return blank
-    cut = LONGEST_LINE
-    while cut > LONGEST_LINE - 4 and 0x80 <= line[cut] < 0xC0:
+    cut = MAX_LINE
+    while cut > MAX_LINE - 4 and 0x80 <= line[cut] < 0xC0:
         cut -= 1
     return cut

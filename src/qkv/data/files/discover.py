@@ -1,4 +1,4 @@
-"""The files that a name of the user stands for: a file, a folder, an archive, or a set from the catalog.
+"""Finds the files that the user names: a file, a folder, an archive, or a set of the catalog.
 
 Folders are walked in sorted order, so that the same folder is the same corpus everywhere. In folders and archives,
 hidden files and documentation are left out, and counted.
@@ -70,17 +70,17 @@ class ListedFile(NamedTuple):
 
     source: Source
     path: PurePosixPath
-    """Its path in the folder or archive; an archive within a folder stands in it as a folder of its name."""
+    """Its path in the folder or archive; an archive within a folder counts as a folder of its name."""
     size: int
 
 
 def list_files(path: Path, pattern: str | None, findings: Findings) -> list[ListedFile]:
-    """The files of a folder or archive that --filter selects; without a filter, all but documentation."""
+    """The files of a folder or archive that --filter selects; without a filter, all except documentation."""
     files = list_contents(path, findings)
     if pattern:
         return [file for file in files if matches_filter(file, path, pattern)]
     documentation = [file for file in files if is_documentation(file.path.name)]
-    if 2 * len(documentation) > len(files):  # then it is what people collected
+    if 2 * len(documentation) > len(files):  # then the documentation is the data
         return files
     for file in documentation:
         findings.leave_out("documentation", file.path)
@@ -88,9 +88,9 @@ def list_files(path: Path, pattern: str | None, findings: Findings) -> list[List
 
 
 def list_contents(path: Path, findings: Findings) -> list[ListedFile]:
-    """All files of a folder or archive but hidden ones; for another file, the file itself.
+    """All files of a folder or archive except hidden ones; for another file, the file itself.
 
-    Archives in a folder are listed by their members, unless they are unpacked beside.
+    The members of archives in a folder are listed, unless their unpacked files are there as well.
     """
     if not path.is_dir():
         return list(_members(path, PurePosixPath(), findings)) if is_archive(path) else [_listed(path, path.name)]
@@ -98,8 +98,8 @@ def list_contents(path: Path, findings: Findings) -> list[ListedFile]:
     for inner_path, file in _walk(path, PurePosixPath(), set(), findings):
         if not is_archive(file):
             files.append(_listed(file, inner_path))
-        elif _is_unpacked_beside(file):
-            findings.leave_out("archives that are unpacked beside", inner_path)
+        elif _is_unpacked_nearby(file):
+            findings.leave_out("archives that are also unpacked", inner_path)
         else:
             files += _members(file, inner_path.parent / _archive_stem(file), findings)
     return files
@@ -127,17 +127,17 @@ def _archive_stem(path: Path) -> str:
     return path.name[: -len(suffix)] or path.name
 
 
-def _is_unpacked_beside(archive: Path) -> bool:
-    """Whether the files of an archive lie in the folder of its name, or next to it, with the same sizes."""
+def _is_unpacked_nearby(archive: Path) -> bool:
+    """Whether the files of an archive are in a folder of its name, or next to it, with the same sizes."""
     folder = archive.with_name(_archive_stem(archive))
     members = list(_members(archive, PurePosixPath(), Findings()))[:20]
-    places = [archive.parent, *([folder] if folder.is_dir() else [])]
+    folders = [archive.parent, *([folder] if folder.is_dir() else [])]
 
-    def lies_in(place: Path, member: ListedFile) -> bool:
-        path = place / member.path
+    def is_in(folder: Path, member: ListedFile) -> bool:
+        path = folder / member.path
         return path.is_file() and path.stat().st_size == member.size
 
-    return bool(members) and any(all(lies_in(place, member) for member in members) for place in places)
+    return bool(members) and any(all(is_in(folder, member) for member in members) for folder in folders)
 
 
 _DOCUMENTATION = re.compile(
@@ -149,7 +149,7 @@ _DOCUMENTATION = re.compile(
 
 
 def is_documentation(name: str) -> bool:
-    """Whether a file tells of the others, by its name: README, LICENSE, CITATION.cff, about.txt, dataset_infos.json."""
+    """Whether a file is about the others, by its name: README, LICENSE, CITATION.cff, about.txt, dataset_infos.json."""
     return bool(_DOCUMENTATION.fullmatch(name))
 
 

@@ -1,7 +1,7 @@
-"""In which encoding a text is that is not UTF-8, by a sample of its bytes.
+"""Guesses the encoding of a text that is not UTF-8, from a sample of its bytes.
 
-charset-normalizer tells the scripts and the East Asian encodings apart. Between the pages of Latin letters, which it
-confuses, the letters of the languages decide: French read as cp1250 has the letters of no one language.
+charset-normalizer distinguishes the scripts and the East Asian encodings. It confuses the code pages for Latin letters;
+among these, the letters of the languages decide: French read as cp1250 has letters that no language combines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _OTHER_PAGES = (
     *("cp932", "euc_jp", "gb18030", "big5", "cp949"),
 )
 _LATIN_PAGES = ("cp1252", "iso8859_15", "cp1250", "iso8859_2", "cp1254", "cp1257", "mac_roman", "cp850", "cp437")
-"""The likeliest first: where two read a text equally well, the first is taken."""
+"""The likeliest first: if two fit a text equally well, the first is chosen."""
 MULTIBYTE = frozenset({"cp932", "euc_jp", "gb18030", "big5", "cp949"})
 _NAMED_ENCODING = re.compile(r"iso8859-\d+|cp\d+|koi8-[rut]|mac-\w+|gb\w+|big5\w*|euc_\w+|shift_jis\w*|tis-620")
 _USUAL_NAMES = {
@@ -29,7 +29,7 @@ _USUAL_NAMES = {
     "shift_jis": "cp932",
     "euc_kr": "cp949",
 }
-"""What browsers read for a name."""
+"""The encodings that browsers use for these names."""
 _ALPHABETS = tuple(
     frozenset(letters)
     for letters in (
@@ -55,7 +55,7 @@ _USUAL_MARKS = frozenset("“”„‘’‚«»–—…·•°§©®™€£¥
 
 
 def guess_encoding(sample: bytes) -> str | None:
-    """The encoding that fits the bytes, by the name that Python has for it; None if they look like no text."""
+    """The encoding that fits the bytes, by the name that Python has for it; None if they do not look like text."""
     sample = sample[:SAMPLE_SIZE]
     if len(_CONTROL.findall(sample)) > _MAX_CONTROL_SHARE * len(sample):
         return None
@@ -73,7 +73,7 @@ def guess_encoding(sample: bytes) -> str | None:
 
 
 def _latin_fit(sample: bytes, page: str) -> float:
-    """The share of the characters beyond ASCII that are letters of the likeliest language of their line, or marks."""
+    """The share of non-ASCII characters that are letters of the likeliest language of their line, or common signs."""
     try:
         text = sample.decode(page)
     except UnicodeDecodeError as error:

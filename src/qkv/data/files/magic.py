@@ -1,4 +1,4 @@
-"""What the first bytes of a file tell: a format that is not text, or in which form of Unicode it is text."""
+"""Recognises formats from the first bytes of a file: binary formats, and UTF-16 or UTF-32 text."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _BYTE_ORDER_MARKS = (
 
 
 def magic_format(head: bytes) -> tuple[str, str] | None:
-    """The name of the format that a file's first bytes are the mark of, and a remedy."""
+    """The format with these magic bytes, and a remedy."""
     for magic, name, remedy in MAGIC_FORMATS:
         if head.startswith(magic):
             return name, remedy
@@ -57,7 +57,7 @@ def magic_format(head: bytes) -> tuple[str, str] | None:
 
 
 def binary_format(head: bytes) -> tuple[str, str] | None:
-    """The format of a file that is not text, by its first bytes, and a remedy; None for what may be text."""
+    """The format of a file that is not text, by its first bytes, and a remedy; None if it may be text."""
     if (known := magic_format(head)) is not None:
         return known
     sample = head[:_SAMPLE_SIZE]
@@ -69,7 +69,7 @@ def binary_format(head: bytes) -> tuple[str, str] | None:
 
 
 def _is_utf_8_text(sample: bytes) -> bool:
-    """Whether bytes are UTF-8 without zero bytes, as what a terminal printed; the last character may be cut."""
+    """Whether bytes are UTF-8 without zero bytes, such as terminal output; the last character may be incomplete."""
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
     except UnicodeDecodeError:
@@ -78,7 +78,7 @@ def _is_utf_8_text(sample: bytes) -> bool:
 
 
 def unicode_form(head: bytes) -> str | None:
-    """utf-16 or utf-32, which a byte order mark or the places of the zero bytes tell; else None."""
+    """utf-16 or utf-32, by a byte order mark or the positions of zero bytes; else None."""
     for mark, form in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return form

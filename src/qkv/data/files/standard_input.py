@@ -46,7 +46,7 @@ def receive(corpus: CorpusConfig, resumed: bool = False) -> Path | None:
 
 @contextmanager
 def receive_once(corpus: CorpusConfig) -> Iterator[Path | None]:
-    """Receive standard input for a command that does not keep the copy."""
+    """Copy standard input for a command, and delete the copy at the end."""
     copy = receive(corpus)
     try:
         yield copy
@@ -67,7 +67,7 @@ def _is_piped() -> bool:
         return False
     try:
         return not stat.S_ISCHR(os.fstat(sys.stdin.fileno()).st_mode)
-    except OSError:  # an object of Python without a file descriptor
+    except OSError:  # a Python object without a file descriptor
         return True
 
 
@@ -92,7 +92,7 @@ def _copy_input(encoding: str | None) -> Path:
             raise
     if not size:
         os.unlink(file.name)
-        raise DataError("standard input", "nothing came in", "Use it as in: cat book.txt | qkv train -")
+        raise DataError("standard input", "it is empty", "Use it as in: cat book.txt | qkv train -")
     return Path(file.name)
 
 
@@ -112,7 +112,7 @@ def _validated_chunks(encoding: str | None) -> Iterator[bytes]:
 
 
 def keep_copy(copy: Path, fingerprint: str) -> Path:
-    """Give the copy its final name. A file of this name with the same text stays: another process may be reading it."""
+    """Rename the copy. A file of this name with the same text is kept, because another process may be reading it."""
     final = _copy_path(fingerprint)
     if copy == final:
         return final

@@ -54,7 +54,7 @@ Format = Literal[
 ]
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t,;|"}
-"""The endings of delimited tables, each with the marks that may separate its cells, the likeliest first."""
+"""The endings of delimited tables, each with the delimiters that are likely, the likeliest first."""
 FORMATS: dict[str, Format] = {
     **dict.fromkeys(DELIMITERS, "table"),
     ".jsonl": "jsonl",
@@ -94,9 +94,9 @@ class Source:
     path: Path
     member: str | None = None
     name: str | None = None
-    """The name for messages, if it is not the path."""
+    """The name for messages, if it differs from the path."""
     split: str | None = None
-    """Of a table with a column of splits: only the rows of this one."""
+    """For a table with a column of splits: only the rows of this split are read."""
 
     @property
     def display_name(self) -> str:
@@ -110,13 +110,13 @@ class Source:
 
     @property
     def suffix(self) -> str:
-        """The suffix that tells the format: .csv for table.csv.gz."""
+        """The suffix of the format: .csv for table.csv.gz."""
         name = PurePath(self.file_name)
         return (name.with_suffix("") if self.inner_compression != "plain" else name).suffix.lower()
 
     @property
     def compression(self) -> Compression:
-        """How the file on the disk is packed; for a member, how its archive is."""
+        """How the file on disk is compressed; for a member, the format of its archive."""
         if is_archive(self.path):
             return "zip" if self.path.suffix.lower() == ".zip" else "tar"
         return COMPRESSIONS.get(self.path.suffix.lower(), "plain")
@@ -128,7 +128,7 @@ class Source:
 
     @property
     def is_read_whole(self) -> bool:
-        """Whether a package reads it from the file itself, not from its bytes one after the other."""
+        """Whether a package reads the file itself, and not a stream of its bytes."""
         return self.format in TABLE_PACKAGES
 
     @property
@@ -258,7 +258,7 @@ def _read_member(source: Source) -> Iterator[bytes]:
 
 
 def _opened(path: Path, where: str) -> Archive:
-    """The archive, opened; DataError if it is none."""
+    """Open an archive; DataError if the file is not an archive."""
     kind = Source(path).compression
     try:
         status = path.stat()
@@ -269,8 +269,8 @@ def _opened(path: Path, where: str) -> Archive:
         if kind == "zip":
             with path.open("rb") as file:
                 if file.read(2) != b"PK":
-                    problem = "is named .zip but is no zip"
-                    raise DataError(where, problem, "Give it the name that fits its content.") from None
+                    problem = "is named .zip but is not a zip"
+                    raise DataError(where, problem, "Rename it to match its content.") from None
         raise damaged_error(where, kind, error) from None
 
 
@@ -287,7 +287,7 @@ def archive_members(path: Path, where: str, findings: Findings) -> list[Member]:
     archive = _opened(path, where)
     if repeated := archive.repeated:
         subject = f"{len(repeated):,} names are" if len(repeated) > 1 else "1 name is"
-        problem = f"{where}: {subject} there more than once, the first {display_name(repeated[0])}"
+        problem = f"{where}: {subject} repeated, the first {display_name(repeated[0])}"
         findings.add_note(Caution(f"{problem}; of each the last file is read."))
     if archive.not_files:
         findings.skipped["not a file"] += archive.not_files

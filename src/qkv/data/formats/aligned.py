@@ -1,4 +1,4 @@
-"""Line-aligned files: the languages in their names, and their lines in pairs.
+"""Line-aligned files: finds the languages in their names, and reads their lines in pairs.
 
 The language of a file is part of its name: train.en, corpus_de.txt, src-train.txt. Only \\n ends a line. Other readers
 turn a lone \\r into \\n; here that would shift one file against the other, so \\r, \\x0b, \\x85 and \\u2028 stay inside
@@ -45,7 +45,7 @@ _ROLES = {"src": SOURCE, "source": SOURCE, "tgt": TARGET, "trg": TARGET, "target
 
 _MIN_COMPARED_LINES = 15
 _MIN_SHARED, _MIN_CORRELATION = 0.1, 0.6
-"""The share of words that lines have in common, or else the correlation of their lengths, if they belong together."""
+"""Lines belong together if they share this fraction of words, or if their lengths have this correlation."""
 _COMPRESSION_SUFFIX = re.compile(r"(?i)\.(?:gz|zst|zip)$")
 _TEXT_SUFFIX = re.compile(r"(?i)\.(?:txt|text|tok|raw|lines)$")
 _LANGUAGE_WITH_REGION = re.compile(r"(?P<stem>.+[._-])(?P<language>[a-z]{2,3}[-_](?:[A-Z]{2}|[A-Z][a-z]{3}))")
@@ -64,7 +64,7 @@ class ParsedFileName(NamedTuple):
 
 
 def parse_file_name(name: str) -> ParsedFileName | None:
-    """Find the language in a file's name; None where the name has none."""
+    """Find the language in a file's name; None if it has none."""
     uncompressed = _COMPRESSION_SUFFIX.sub("", name)
     bare = _TEXT_SUFFIX.sub("", uncompressed)
     for pattern in (_LANGUAGE_WITH_REGION, _LANGUAGE_AT_END, _ROLE_AT_START):
@@ -148,7 +148,7 @@ def read_line_pairs(
     encoding: str | None,
     findings: Findings,
     on_read: OnRead,
-    expected: str = "one translation a line",
+    expected: str = "one translation per line",
 ) -> Iterator[tuple[str, str]]:
     """The lines of two files in pairs; DataError, with both counts, if the files have different numbers of lines."""
     first_lines = read_aligned_lines(first, encoding, findings, on_read)

@@ -1,6 +1,6 @@
 """Parquet, and Arrow as the datasets library of Hugging Face stores it: rows in batches, without the whole file.
 
-Numbers that stand for the names of a ClassLabel become these names, if the schema or the README beside gives them.
+Numbers that stand for the names of a ClassLabel become these names, if the schema or the README lists them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ArrowTable:
 
 
 def _label(cell: object, names: Sequence[str]) -> object:
-    """The name of a label; None for -1, the mark of a row without a label."""
+    """The name of a label; None for -1, which means no label."""
     if isinstance(cell, list):
         return [_label(part, names) for part in cell]
     if not isinstance(cell, int):
@@ -104,7 +104,7 @@ def _arrow(file: Any) -> tuple[Schema, Callable[[Sequence[str] | None], Iterable
 
 
 def _label_names(schema: Schema, path: Path) -> dict[str, list[str]]:
-    """The names of each ClassLabel: those of the schema's metadata, else those of the README of a set on the hub."""
+    """The names of each ClassLabel: from the schema's metadata, else from the README of a data set of the hub."""
     try:
         features = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))["info"]["features"]
         found = {name: _names_of(feature) for name, feature in features.items()}
@@ -124,7 +124,7 @@ def _names_of(feature: Any) -> list[str]:
 
 
 def _names_in_readme(path: Path) -> dict[str, list[str]]:
-    """The label names in the head of the README of a data set, which is in the folder of the file or the one above."""
+    """The label names in the README of a data set, which is in the folder of the file or the folder above."""
     for folder in (path.parent, path.parent.parent):
         try:
             with (folder / "README.md").open(encoding="utf-8", errors="replace") as file:

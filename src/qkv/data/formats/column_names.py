@@ -1,4 +1,4 @@
-"""The names that people give to columns, the likeliest first. Every guess of a column by its name uses these lists.
+"""Usual names of columns, the likeliest first, for guessing the role of a column from its name.
 
 Names are compared in the form that `normalize` returns: lower case, with _ for blanks and hyphens.
 """
@@ -16,7 +16,7 @@ SPLIT_WORDS: dict[str, Split] = {
     **dict.fromkeys(("test", "testing", "testb"), "test"),
 }
 SPLIT_COLUMNS = ("split", "set", "subset", "partition")
-"""A column of such a name, with nothing but names of splits in it, says to which split each row belongs."""
+"""A column with such a name that contains only names of splits assigns each row to a split."""
 _TEXT = """
 text sentence review content message body comment tweet document question utterance headline query sms article passage
 abstract description input string sequence protein title text1 sentence1 premise question1 post email paragraph snippet
@@ -77,7 +77,7 @@ PROMPT_PAIRS = [
     ("article", "summary"),
     ("article", "highlights"),
 ]
-"""A text and the text that is to be written for it. They are read as source and target if nothing else is a label."""
+"""A text and its answer. They are read as source and target if no other column is a label."""
 NESTED_TRANSLATION = "translation"
 """The column whose cells are objects such as {"en": ..., "de": ...}, as in data sets of the Hugging Face hub."""
 WRAPPERS = frozenset(_WRAPPERS.split())
@@ -91,14 +91,14 @@ def normalize(name: str) -> str:
 
 
 def split_of(name: str) -> Split | None:
-    """The split that a name tells, such as wnut17train.conll, emerging.dev.conll or oos_val."""
+    """The split in a name such as wnut17train.conll, emerging.dev.conll or oos_val."""
     if name.lower().startswith("t10k"):  # the test images of MNIST
         return "test"
     return next((SPLIT_WORDS[word] for word in re.split(r"[^a-z]+", name.lower()) if word in SPLIT_WORDS), None)
 
 
 def is_known(name: str) -> bool:
-    """Whether a name stands for a text, a label or an id."""
+    """Whether a name is a usual name of a text, a label or an id."""
     normalized = normalize(name)
     pair_names = {column for pair in TEXT_PAIRS for column in pair}
     return normalized in {*TEXT, *LABEL, *ID, *pair_names} or split_numbered_name(name) is not None

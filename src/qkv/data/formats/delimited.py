@@ -1,7 +1,7 @@
 """Delimited text (.csv, .tsv and similar): which delimiter separates the cells, and what quotes mean.
 
-Both are guessed from the first lines. In some files, such as most of GLUE's, quotes are part of the text: there a cell
-may begin with a quote that is never closed. If such a quote were read as the start of a quoted cell, the cell would
+Both are guessed from the first lines. In some files, such as most of GLUE's, quotes are part of the text: a cell may
+begin with a quote that is never closed. If such a quote were read as the start of a quoted cell, the cell would
 swallow all following rows.
 """
 

@@ -102,7 +102,7 @@ def _read_idx(source: Source) -> Pixels:
         raise DataError(f"{where}:1:3", f"an idx file of {dimensions} dimensions", "Expected 1 to 4; copy it again.")
     shape = tuple(int.from_bytes(content[start : start + 4], "big") for start in range(4, header_size, 4))
     if math.prod(shape) != len(content) - header_size:
-        problem = f"{len(content) - header_size:,} values where its header promises {' x '.join(map(str, shape))}"
+        problem = f"{len(content) - header_size:,} values, but its header announces {' x '.join(map(str, shape))}"
         remedy = "It is cut short or damaged: copy or download it again."
         raise DataError(f"{where}:1:{header_size}", problem, remedy)
     return np.frombuffer(content, dtype=np.uint8, offset=header_size).reshape(shape)
@@ -121,7 +121,7 @@ def _with_labels(where: str, pixels: Pixels, labels: npt.NDArray[Any], labels_wh
 
 
 def _too_large_error(where: str, size: int) -> DataError:
-    return DataError(where, f"images of {size:,} bytes; {MAX_BYTES:,} at most", "Make them fewer or smaller.")
+    return DataError(where, f"images of {size:,} bytes; {MAX_BYTES:,} at most", "Give fewer or smaller images.")
 
 
 class _NpzArchive:
@@ -135,7 +135,7 @@ class _NpzArchive:
             self.names = [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
         if len(set(self.names)) < len(self.names):
             repeated = next(name for name in self.names if self.names.count(name) > 1)
-            raise self._damaged_error(f"the array {repeated!r} is there twice")
+            raise self._damaged_error(f"the array {repeated!r} occurs twice")
 
     def _open(self) -> zipfile.ZipFile:
         try:
@@ -146,7 +146,7 @@ class _NpzArchive:
             raise self._damaged_error(error) from None
 
     def _damaged_error(self, problem: object) -> DataError:
-        return DataError(self.where, f"not a valid npz file ({problem})", "Make it anew with numpy.savez.")
+        return DataError(self.where, f"not a valid npz file ({problem})", "Create it again with numpy.savez.")
 
     def read(self, name: str) -> npt.NDArray[Any]:
         try:
@@ -252,7 +252,7 @@ def _read_image_files(files: Sequence[ExampleFile], findings: Findings, on_read:
     size, count = Counter(size for _, size in readable).most_common(1)[0]
     if count < len(readable):
         resized = f"{len(readable) - count:,} of {len(readable):,} images"
-        findings.add_note(Caution(f"{resized} were made {size[0]} x {size[1]}, the size of the others."))
+        findings.add_note(Caution(f"{resized} were resized to {size[0]} x {size[1]}, the size of the others."))
     shape = (len(readable), size[1], size[0], *(() if grey else (3,)))
     if (total := math.prod(shape)) > MAX_BYTES:
         raise _too_large_error(files[0].display_name, total)
@@ -286,7 +286,7 @@ def decode_image(file: ExampleFile, on_read: OnRead | None) -> PillowImage | str
             image = Image.open(io.BytesIO(content))
             image.load()
     except UnidentifiedImageError:
-        return "is not an image that Pillow knows"
+        return "is not an image that Pillow can read"
     except Exception as error:  # Pillow's readers fail in as many ways as there are formats
         return f"cannot be read: {' '.join(str(error).split())[:100]}"
     return image

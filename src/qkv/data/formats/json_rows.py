@@ -1,4 +1,4 @@
-"""The rows of a JSON file: one value a line, a list, or an object that holds them in one of the ways people nest them.
+"""Reads the rows of a JSON file: one value per line, a list, or an object that contains them in one of these forms:
 
     {"train": [...], "test": [...]}             rows of splits
     {"sports": ["...", ...], "world": [...]}    texts under their label; also {"train": {"sports": [...]}}
@@ -7,8 +7,8 @@
     {"text": [...], "label": [...]}             columns, also as {"text": {"0": "..."}, ...}
     {"columns": [...], "data": [[...], ...]}    lists of cells, and the names of the columns
 
-A row is an object, a list of cells, or a text. What holds the rows is decided on the first of them; then they are read
-one by one. Only columns are held in memory, as the second begins where the first ends.
+A row is an object, a list of cells, or a text. The form is decided by the first rows; then rows are read one by one.
+Only columns are held in memory, because they are stored one after the other.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Meaning = Literal["split", "label", ""]
 SPLIT: Meaning = "split"
 LABEL: Meaning = "label"
 TEXT, ID = "text", "id"
-"""Columns for what the keys of an object say, and for rows that are texts."""
+"""Names of columns for keys of an object, and for rows that are only texts."""
 MAX_COLUMN_CHARACTERS = 2**28
-"""Columns that lie one after the other are read up to this size."""
+"""Larger columns are refused, because they must be held in memory."""
 _SAMPLE = 2000
-_EXPECTED = 'Expected [{"text": ..., "label": ...}, ...], such lists under "train" and "test", or one object a line.'
+_EXPECTED = 'Expected [{"text": ..., "label": ...}, ...], such lists under "train" and "test", or one object per line.'
 
 Value = tuple[Keys, bool, object]
 """The keys that lead to a value of an object, whether it is an element of a list, and the value."""
@@ -39,13 +39,13 @@ Record = dict[str, object]
 
 
 class NoRowsError(DataError):
-    """A JSON file that holds no rows, such as settings or measurements."""
+    """A JSON file without rows, such as settings or measurements."""
 
 
 def read_json(reader: JsonReader, bad_rows: BadRows, by_lines: bool) -> Iterator[tuple[int, object]]:
     """The rows of a file and their numbers, in lines from 1; `by_lines`: its name says that each line is an object."""
     first_character = reader.peek()
-    if first_character not in ("[", "{") or (by_lines and first_character == "{") or reader.has_a_value_a_line():
+    if first_character not in ("[", "{") or (by_lines and first_character == "{") or reader.has_one_value_per_line():
         return map(_flat_row, reader.lines(bad_rows))
     rows = reader.elements() if first_character == "[" else enumerate(_nested_rows(reader.members(), bad_rows.where), 1)
     first = list(islice(rows, _SAMPLE))
@@ -55,7 +55,7 @@ def read_json(reader: JsonReader, bad_rows: BadRows, by_lines: bool) -> Iterator
 
 
 def _header(values: Sequence[object]) -> list[str]:
-    """The names of columns, if the first of several lists of cells has names in place of values."""
+    """The names of columns, if the first of several lists of cells contains names instead of values."""
     if len(values) < 2 or not all(isinstance(value, list) for value in values):
         return []
     cells = [cell for cell in _list(values[0]) if isinstance(cell, str)]
@@ -76,7 +76,7 @@ def _named(value: object, header: Sequence[str] = ()) -> object:
 
 
 def _flat_row(row: tuple[int, object]) -> tuple[int, object]:
-    """A row without objects in objects: their values become columns; texts in pieces are put together."""
+    """A row without nested objects: their values become columns; texts in pieces are joined."""
     number, value = row
     value = _named(value)
     if not isinstance(value, dict) or not any(isinstance(cell, dict | list) for cell in value.values()):
@@ -123,23 +123,23 @@ def _are_texts(value: object) -> bool:
 def _nested_rows(values: Iterator[Value], where: str) -> Iterator[object]:
     """The rows of an object; NoRowsError if it holds none."""
     sample = list(islice(values, _SAMPLE))
-    every = chain(sample, values)
+    all_values = chain(sample, values)
     lists = [(keys, value) for keys, in_list, value in sample if in_list]
     kind = next((kind for kind in (dict, list, str) if any(isinstance(value, kind) for _, value in lists)), None)
     if kind is list and {"columns", "data"} <= {keys[-1] for keys, *_ in sample}:
-        return _cells_and_names(every)
+        return _cells_and_names(all_values)
     if kind in (dict, list):
-        return _list_rows(every, kind, _rows_of_kind(lists, kind))
+        return _list_rows(all_values, kind, _rows_of_kind(lists, kind))
     if _are_columns(sample):
-        return _transposed(every, where)
+        return _transposed(all_values, where)
     if all(len(keys) == 1 and " " in keys[0].strip() and not in_list for keys, in_list, _ in sample) and sample:
-        return ({TEXT: keys[0], LABEL: value} for keys, _, value in every)
+        return ({TEXT: keys[0], LABEL: value} for keys, _, value in all_values)
     if (depth := _record_depth(sample)) is not None:
-        return _records(every, depth)
+        return _records(all_values, depth)
     if kind is str and len(lists) > 1:
-        return _list_rows(every, kind, lists)
+        return _list_rows(all_values, kind, lists)
     found = ", ".join(dict.fromkeys(keys[0] for keys, *_ in sample[:100]))[:100] or "none"
-    raise NoRowsError(f"{where}:1", f"a JSON object that holds no rows; its keys are: {visible(found)}", _EXPECTED)
+    raise NoRowsError(f"{where}:1", f"a JSON object without rows; its keys are: {visible(found)}", _EXPECTED)
 
 
 def _rows_of_kind(lists: Sequence[tuple[Keys, object]], kind: type) -> list[tuple[Keys, object]]:
@@ -176,7 +176,7 @@ def _are_columns(sample: Sequence[Value]) -> bool:
 
 
 def _transposed(values: Iterable[Value], where: str) -> Iterator[object]:
-    """The rows of columns that lie one after the other."""
+    """The rows of columns that are stored one after the other."""
     tables: dict[Keys, dict[str, list[object]]] = {}
     characters = 0
     for keys, in_list, value in values:
@@ -185,7 +185,7 @@ def _transposed(values: Iterable[Value], where: str) -> Iterator[object]:
         characters += len(value) if isinstance(value, str) else 8
         if characters > MAX_COLUMN_CHARACTERS:
             problem = f"columns of more than {MAX_COLUMN_CHARACTERS:,} characters"
-            raise DataError(where, problem, "Store one object a line, as .jsonl.")
+            raise DataError(where, problem, "Store one object per line, as .jsonl.")
     for parent, columns in tables.items():
         lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
@@ -197,7 +197,7 @@ def _transposed(values: Iterable[Value], where: str) -> Iterator[object]:
 
 
 def _record_depth(sample: Sequence[Value]) -> int | None:
-    """How many keys lead to each object that has texts and other values; None if the values are in no such objects."""
+    """How many keys lead to each object that has texts and other values; None if there are no such objects."""
     records: dict[Keys, set[str]] = {}
     for keys, in_list, value in sample:
         if not in_list and isinstance(value, str):
@@ -213,7 +213,7 @@ def _record_depth(sample: Sequence[Value]) -> int | None:
 
 
 def _records(values: Iterable[Value], depth: int) -> Iterator[object]:
-    """Objects that are values of an object, each with its key as id."""
+    """Rows that are values of an object, each with its key as id."""
     for parent, members in groupby(values, key=lambda value: value[0][:depth]):
         record: Record = {}
         for keys, in_list, value in members:
@@ -256,18 +256,18 @@ def _list_rows(values: Iterable[Value], kind: type, sample: Sequence[tuple[Keys,
         if not in_list or not (meaningful or keys in keys_with_rows):
             continue
         if not isinstance(value, kind):
-            if keys in keys_with_rows:  # a bad row among good ones; all others belong to something else
+            if keys in keys_with_rows:  # a bad row among good ones; other values are not rows
                 yield value
             continue
         keys_with_rows.add(keys)
-        said: dict[str, list[str]] = {SPLIT: [], LABEL: []}
+        key_values: dict[str, list[str]] = {SPLIT: [], LABEL: []}
         for key, meaning in zip(keys, level_meanings, strict=False):
             if meaning:
-                said[meaning].append(key)
+                key_values[meaning].append(key)
         row = _named(value) if kind is list else value if kind is dict else {TEXT: value}
         if isinstance(row, dict):
-            if said[LABEL]:
-                row = {**row, LABEL: "/".join(said[LABEL])}
-            if said[SPLIT]:
-                row = {**row, SPLIT: said[SPLIT][0]}
+            if key_values[LABEL]:
+                row = {**row, LABEL: "/".join(key_values[LABEL])}
+            if key_values[SPLIT]:
+                row = {**row, SPLIT: key_values[SPLIT][0]}
         yield row

@@ -1,4 +1,4 @@
-"""What a file holds, by its name or else by its first lines.
+"""Recognises the kind of a file by its name or, if the name is not enough, by its first lines.
 
 `FilePreviews` keeps the first bytes of files in memory, so that detection and reading open a file only once.
 """
@@ -28,18 +28,18 @@ from qkv.data.formats.tabular import Header, Table, open_table
 from qkv.errors import DataError
 
 FileKind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "image", "text", "lines"]
-"""Of "lines", each line is an example, with a label that is not in the file."""
+"""In "lines", each line is an example whose label is not in the file."""
 LABELLED_KINDS: tuple[FileKind, ...] = ("table", "fasttext", "conll", "conllu", "idx", "npz")
-"""The kinds of files that hold labels too. Images and texts may get theirs from the names of folders."""
+"""The kinds of files that contain labels. Images and texts may have theirs in the names of folders."""
 IMAGE_KINDS: tuple[FileKind, ...] = ("idx", "npz", "image")
 FASTTEXT_PREFIX = "__label__"
 METADATA_FILES = ("dataset_dict.json", "dataset_info.json", "dataset_infos.json", "state.json")
-"""What the datasets library of Hugging Face stores beside the rows."""
+"""Files that the datasets library of Hugging Face stores with the rows."""
 _TAGGED: tuple[FileKind, ...] = ("conll", "conllu")
 _MAYBE_TAGGED = (".tsv", ".csv")
-"""Suffixes of tables that words with tags may have, too."""
+"""Suffixes of tables that files of tagged words may have, too."""
 MAX_PREVIEWS = 20
-"""For how many files the first bytes are kept; other files of a folder may be opened again."""
+"""The number of files whose first bytes are kept; other files may be opened again."""
 _PREFIXED_TAG = re.compile(r"O|[BIESLU]-\S+")
 _KIND_BY_SUFFIX: dict[str, FileKind] = {
     **dict.fromkeys(FORMATS, "table"),
@@ -53,7 +53,7 @@ _KIND_BY_SUFFIX: dict[str, FileKind] = {
 
 
 def kind_by_name(source: Source) -> FileKind | None:
-    """The kind that a file's name tells; None for a name such as data.txt."""
+    """The kind that a file's name implies; None for a name such as data.txt."""
     if source.file_name in METADATA_FILES:
         return "text"
     if re.fullmatch(r"\.idx\d-ubyte", source.suffix) or "-idx" in source.file_name:
@@ -82,7 +82,7 @@ def _read_head(chunks: Iterator[bytes], head: bytes, size: int) -> bytes:
 
 
 def _whole_lines(head: bytes, size: int, encoding: str | None) -> list[str]:
-    """The lines in the first `size` bytes, without one that is cut."""
+    """The lines in the first `size` bytes, without an incomplete one."""
     lines = "".join(decode([head[:size]], "", encoding, Findings())).split("\n")
     return lines if len(head) < size else lines[:-1]
 
@@ -107,14 +107,14 @@ def _kind_by_lines(lines: list[str]) -> FileKind:
 
 
 class FilePreviews:
-    """Gives the kinds, the first rows and the bytes of files, from memory if they were read before."""
+    """Reads the kinds, the first rows and the bytes of files, and keeps them in memory for later reads."""
 
     def __init__(self, encoding: str | None) -> None:
         self.encoding = encoding
         self._chunks: dict[Source, Iterator[bytes]] = {}
         self._kinds: dict[Source, FileKind] = {}
         self._tables: dict[Source, Table] = {}
-        self.layouts: dict[object, Any] = {}  # of folders, kept for who reads them; their types are not known here
+        self.layouts: dict[object, Any] = {}  # of folders, for later use; their types are not known here
 
     def kind(self, source: Source) -> FileKind:
         if source not in self._kinds:
@@ -166,7 +166,7 @@ def _read_chunks(source: Source, previews: ref[FilePreviews]) -> Iterator[bytes]
     """The bytes of a file. A weak reference avoids a cycle, which would keep the file open until it is collected."""
     try:
         yield from read_bytes(source)
-    except DataError:  # forget the failed iterator, so that the next reader gets the error too, not a file cut short
+    except DataError:  # forget the failed iterator, so that the next reader gets the error too, not a truncated file
         if (strong := previews()) is not None:
             strong._chunks.pop(source, None)
         raise

@@ -1,11 +1,11 @@
-"""Lines with a label before or after the text, or below a heading that is their label; and tables without a suffix.
+"""Recognises lines with a label before or after the text or in a heading above, and tables without a suffix.
 
     spam free tickets now      LOC:city Where is it?      world: Talks go on      The profit rose@positive
-    # sports / [sports] / sports: / == sports ==, each above its examples, a line each
+    # sports / [sports] / sports: / == sports ==, each above its examples, one per line
 
-Prose, poems, plays and logs repeat words at these places, too. So it is measured: labels are few, nearly every line has
-one, hardly any occurs once, and where only a blank or a colon follows, they hardly occur elsewhere and look like no
-names of speakers. What passes all but the last is ambiguous: it is text, unless an option asks for labels.
+Prose, poems, plays and logs repeat words at these positions, too. So there must be few labels, nearly every line must
+have one, few may occur once, and if only a blank or a colon separates them, they must rarely occur elsewhere and not
+look like names of speakers. If only the last test fails, the file is ambiguous: text, unless an option asks for labels.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from qkv.data.formats.rows import BadRows
 LABEL_FIRST, LABEL_LAST = ["label", "text"], ["text", "label"]
 MAX_LABEL_CHARACTERS, MAX_LABEL_WORDS = 40, 4
 SNIFFED, SNIFFED_WITH_HEADINGS = 2**16, 2**21
-"""How much of a file decides; below headings all examples of a label come before those of the next."""
+"""How much of a file decides; with headings more, because all examples of a label come before the next label."""
 _SEPARATORS = ("\t", " ||| ", "::", "=>", "@", "|", ";", ",", " ", ":", " - ")
 _NAMES = {"\t": "a tab", " ": "a blank", ",": "a comma", ";": "a semicolon", ":": "a colon", "|": "a vertical bar"}
 _WEAK = frozenset((" ", ":", " - ", ", "))
-"""Separators that prose, plays and transcripts have at the same place."""
+"""Separators that are common in prose, plays and transcripts."""
 _MIN_LINES, _MIN_HEADED, _MIN_PER_HEADING = 10, 20, 8
 _MAX_DISTINCT_SHARE, _MAX_SINGLE_SHARE, _MAX_BAD_SHARE = 0.1, 0.03, 0.01
 _MIN_EXCLUSIVE = 0.7
-"""Of the occurrences of the labels as words, the share that are labels."""
+"""The smallest share of the occurrences of the labels as words that are labels."""
 _MIN_VARIATION = 0.2
-"""Between the quartiles of the lengths, by the median: verse and wrapped prose have lines of one length."""
+"""The smallest interquartile range of line lengths over the median: verse and wrapped prose vary less."""
 _TABLE_SHARE = 0.95
 _WELL_KNOWN_WORDS = """
 pos neg neu positive negative neutral ham spam -1 0 1 2 true false toxic fake real hate offensive joy anger sadness fear
@@ -54,9 +54,9 @@ references appendix ingredients method instructions directions
 """
 _WELL_KNOWN = frozenset(_WELL_KNOWN_WORDS.split())
 _NO_LABELS = frozenset(_OTHER_WORDS.split())
-"""Levels of logs, the sides of a conversation, and words that begin sentences."""
+"""Log levels, speakers of conversations, and words that begin sentences."""
 _NO_HEADINGS = frozenset(_STRUCTURE_WORDS.split()) | _NO_LABELS
-"""What headings of the parts of a text begin with."""
+"""Words that begin the headings of parts of a text."""
 _HEADINGS = {
     "#": re.compile(r"#{1,6}\s*(?P<label>.*\w.*?)\s*#*"),
     "[]": re.compile(r"\[(?P<label>[^\]]*\w[^\]]*)\]"),
@@ -71,10 +71,10 @@ class LabelledLines:
 
     place: Literal["first", "last", "above"]
     mark: str
-    """Between label and text; or the form of the headings."""
+    """The separator between label and text, or the form of the headings."""
     certain: bool = True
     example: str = ""
-    """A label."""
+    """One of the labels."""
 
     @property
     def description(self) -> str:
@@ -112,20 +112,20 @@ def begins_with_heading(lines: Iterable[str]) -> bool:
 
 
 def _heading_form(lines: Iterable[str]) -> str | None:
-    """The form of the heading that the first line is; None if it is none."""
+    """The form of heading of the first line; None if it is not a heading."""
     first = next((line for line in lines if line.strip()), "")
     return next((mark for mark in _HEADINGS if _heading(first, mark) is not None), None)
 
 
 def _heading(line: str, mark: str) -> str | None:
-    """The label that a line is, if it is a heading of this form."""
+    """The label in a line, if it is a heading of this form."""
     found = _HEADINGS[mark].fullmatch(line.strip())
     label = found["label"].strip() if found else ""
     return label if 0 < len(label) <= MAX_LABEL_CHARACTERS and len(label.split()) <= MAX_LABEL_WORDS else None
 
 
 def sniff_lines(lines: Sequence[str]) -> Dialect | LabelledLines | None:
-    """How the first lines of a file whose name tells nothing hold cells or labels; None if they are only text."""
+    """The cells or labels in the first lines of a file of unknown format; None if they are only text."""
     tabs = sniff_dialect(lines, "\t")
     if tabs.width > 1 and tabs.width_share > _TABLE_SHARE:
         return tabs
@@ -149,7 +149,7 @@ def _is_table(lines: Sequence[str], dialect: Dialect) -> bool:
 
 
 def _split(line: str, mark: str, place: str) -> tuple[str, str] | None:
-    """The label and the text of a line; None if it has no such label."""
+    """The label and the text of a line; None if it has no label at this position."""
     line = line.strip()
     if mark == " ":
         parts = line.split(None, 1) if place == "first" else line.rsplit(None, 1)
@@ -168,7 +168,7 @@ def _split(line: str, mark: str, place: str) -> tuple[str, str] | None:
 
 
 def _layout(lines: Sequence[str], mark: str, place: Literal["first", "last"]) -> LabelledLines | None:
-    """The labels at one place, if they pass for labels."""
+    """The layout with labels at this position, if they look like labels."""
     filled = [line for line in lines if line.strip()]
     cells = [found for line in filled if (found := _split(line, mark, place)) is not None]
     if len(filled) < _MIN_LINES or len(cells) < (1 - _MAX_BAD_SHARE) * len(filled):
@@ -181,7 +181,7 @@ def _layout(lines: Sequence[str], mark: str, place: Literal["first", "last"]) ->
         return None
     if mark == " " and not _are_exclusive(counts, filled):
         return None
-    if mark in (",", ":") and place == "first":  # "yes, we can" is a sentence, "yes,we can" is none
+    if mark in (",", ":") and place == "first":  # "yes, we can" is a sentence, "yes,we can" is not
         mark_and_blank = sum(line.partition(mark)[2].startswith(" ") for line in filled) > len(filled) / 2
         mark = f"{mark} " if mark_and_blank and mark == "," else mark
     certain = mark not in _WEAK or {label.casefold() for label in counts} <= _WELL_KNOWN
@@ -191,14 +191,14 @@ def _layout(lines: Sequence[str], mark: str, place: Literal["first", "last"]) ->
 
 
 def _may_be_label(label: str) -> bool:
-    """Whether it is no date, no time, no mark with a word, and no word that texts and logs repeat."""
+    """Whether a word may be a label: not a date, a time, a word with a sign, or a common word of texts and logs."""
     if not any(map(str.isalpha, label)):
         return is_number(label) and abs(float(label)) < 1000
     return label.casefold() not in _NO_LABELS and label[-1].isalnum() and label[0].isalnum()
 
 
 def _are_texts(texts: Sequence[str]) -> bool:
-    """Whether nearly all are words, most are distinct, and they do not begin with one mark."""
+    """Whether nearly all contain words, most are distinct, and they do not begin with the same sign."""
     with_words = sum(bool(re.search(r"[^\W\d_]{2}", text)) for text in texts)
     first_mark, count = Counter(text[0] for text in texts).most_common(1)[0]
     several = sum(" " in text for text in texts)
@@ -208,7 +208,7 @@ def _are_texts(texts: Sequence[str]) -> bool:
 
 
 def _are_exclusive(counts: Counter[str], lines: Sequence[str]) -> bool:
-    """Whether the labels hardly occur as words elsewhere, as words that begin or end sentences do."""
+    """Whether the labels rarely occur as words elsewhere, unlike words that begin or end sentences."""
     words = Counter(word.strip(".,;:!?\"'()").casefold() for line in lines for word in line.split())
     anywhere = sum(max(words[label.casefold()], count) for label, count in counts.items())
     return counts.total() >= _MIN_EXCLUSIVE * anywhere
@@ -221,8 +221,8 @@ def _look_like_names(counts: Counter[str]) -> bool:
 
 
 def _take_turns(labels: Sequence[str]) -> bool:
-    """Whether equal labels follow each other far less often than by chance, as speakers or fields of records do; or
-    numbers count up."""
+    """Whether equal labels follow each other far less often than by chance, as speakers or fields of records do, or
+    whether they are numbers that count up."""
     counts, pairs = Counter(labels), len(labels) - 1
     expected = pairs * sum((count / len(labels)) ** 2 for count in counts.values())
     equal = sum(first == second for first, second in pairwise(labels))
@@ -232,7 +232,7 @@ def _take_turns(labels: Sequence[str]) -> bool:
 
 
 def _headed(lines: Sequence[str]) -> LabelledLines | None:
-    """Examples below headings, if there are enough below each, and they are no verses, paragraphs or settings."""
+    """The layout of examples below headings, if there are enough, and they are not verses, paragraphs or settings."""
     if (mark := _heading_form(lines)) is None:
         return None
     examples: list[tuple[str, str]] = []

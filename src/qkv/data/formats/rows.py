@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 MAX_ROW_CHARACTERS = 64 * 2**20
 MAX_BAD_SHARE = 0.01
 MAX_FIRST_LINE = 2**22
-"""The first line of a file with a JSON value on each line may have so many characters."""
+"""The largest first line, in characters, of a file with a JSON value on each line."""
 MAX_NESTED_OBJECTS = 20
-LONE_SURROGATE = "half of a surrogate pair, which is no character"
+LONE_SURROGATE = "half of a surrogate pair, which is not a character"
 
 
 Keys = tuple[str, ...]
@@ -121,8 +121,8 @@ class JsonReader:
             if not self._read_more():
                 return ""
 
-    def has_a_value_a_line(self) -> bool:
-        """Whether the first line is a JSON value and others follow it; not so where one value has all of the file."""
+    def has_one_value_per_line(self) -> bool:
+        """Whether the first line is a JSON value and others follow it, unlike a single value for the whole file."""
         while "\n" not in self._buffer[self._position :] and len(self._buffer) < MAX_FIRST_LINE and self._read_more():
             pass
         line, _, rest = self._buffer[self._position :].partition("\n")
@@ -135,8 +135,8 @@ class JsonReader:
         return bool(rest.strip())
 
     def members(self, keys: Keys = ()) -> Iterator[tuple[Keys, bool, object]]:
-        """What the object that the next character begins holds, and the objects in it: the keys that lead there,
-        whether it is an element of a list, and the value. Of each list, the elements come one at a time."""
+        """Read the object that begins at the next character, with nested objects. Each value is yielded with its keys
+        and with whether it is an element of a list; lists are yielded element by element."""
         if len(keys) > MAX_NESTED_OBJECTS:
             raise self._error("nested too deeply")
         self._position += 1
@@ -175,7 +175,7 @@ class JsonReader:
                     yield number, value
 
     def elements(self) -> Iterator[tuple[int, object]]:
-        """The elements of the list that the next character begins, numbered from 1."""
+        """The elements of the list that begins at the next character, numbered from 1."""
         self._position += 1
         if self.peek() == "]":
             self._position += 1

@@ -42,18 +42,18 @@ Row = tuple[int, Sequence[object]]
 class Table:
     source: Source
     columns: list[str]
-    """Their names; "1", "2", ... where the file names none."""
+    """Their names; "1", "2", ... if the file has no header."""
     sample: list[Row]
     """The first rows."""
     rows: Iterator[Row]
     """All rows, those of the sample included."""
     bad_rows: BadRows
     dialect_note: str = ""
-    """How the cells were told apart, if that is worth a note."""
+    """How the cells are separated, if that is worth a note."""
     split_column: str | None = None
-    """The column that says to which split each row belongs."""
+    """The column with the split of each row."""
     layout: LabelledLines | None = None
-    """Where the labels are in lines that have no cells."""
+    """Where the labels are, in lines without cells."""
 
     @property
     def where(self) -> str:
@@ -83,8 +83,8 @@ def open_table(
     chunks: Iterator[bytes] | None = None,
     layout: LabelledLines | None = None,
 ) -> Table:
-    """Open a table and read its first rows. `chunks`: the bytes of the file, if it is open. `layout`: that of a file
-    read before, for lines with labels."""
+    """Open a table and read its first rows. `chunks` are the bytes of the file, if it is already open; `layout` is that
+    of an earlier file, for lines with labels."""
     bad_rows = BadRows(source.display_name, findings)
     if source.format in ("parquet", "arrow"):
         table = _open_arrow_table(source, bad_rows, on_read)
@@ -108,7 +108,7 @@ def open_table(
 
 
 def table_of_rows(source: Source, columns: list[str], rows: Iterator[Row], bad_rows: BadRows) -> Table:
-    """A table of rows that come one after the other; DataError if there is none."""
+    """A table with these rows; DataError if there are none."""
     sample = list(islice(rows, SAMPLE_ROWS))
     if not sample and not bad_rows.bad_count:
         raise _empty_table_error(source)
@@ -184,10 +184,10 @@ def _open_delimited_table(
     return Table(source, columns, valid_sample, chain(valid_sample, valid_rows(rows)), bad_rows, "; ".join(notes))
 
 
-def _read_lines(lines: Iterator[str], first_lines: list[str], characters: int, most: int = sys.maxsize) -> None:
-    """Append the next lines to the first ones, until these have so many characters."""
+def _read_lines(lines: Iterator[str], first_lines: list[str], characters: int, max_lines: int = sys.maxsize) -> None:
+    """Append lines to the first ones, until these have this many characters."""
     characters -= sum(map(len, first_lines))
-    for line in islice(lines, most):
+    for line in islice(lines, max_lines):
         first_lines.append(line)
         characters -= len(line)
         if characters < 0:
@@ -219,7 +219,7 @@ def _require_distinct_names(where: str, names: Sequence[str]) -> None:
 
 
 def _open_json_table(source: Source, texts: Iterable[str], bad_rows: BadRows) -> Table:
-    """Open a list of objects, or a file with one object a line; the keys of the sample are the columns."""
+    """Open a list of objects, or a file with one object per line; the keys of the sample are the columns."""
     reader = JsonReader(texts, source.display_name)
     if not reader.peek():
         raise _empty_table_error(source)
@@ -234,7 +234,7 @@ def _open_json_table(source: Source, texts: Iterable[str], bad_rows: BadRows) ->
         if not sample:
             raise _empty_table_error(source)
         problem = f'expected objects such as {{"text": ..., "label": ...}}, found {type(sample[0][1]).__name__}'
-        raise DataError(f"{source.display_name}:{sample[0][0]}", problem, "Give one object a row.")
+        raise DataError(f"{source.display_name}:{sample[0][0]}", problem, "Give one object per row.")
 
     def valid_rows(values: Iterable[tuple[int, object]]) -> Iterator[Row]:
         for number, value in values:

@@ -1,4 +1,4 @@
-"""Documents as a stream: the text of every source in pieces, with a mark at the last piece of each document.
+"""Documents as a stream: the text of every source in pieces, and whether each is the last of its document.
 
 A document may be larger than the memory, so only a piece, a row or a batch of rows is held at a time.
 """
@@ -101,10 +101,10 @@ def _read_pieces(
 
 
 def _read_json(source: Source, texts: Iterator[str], column: str | None, findings: Findings) -> Iterator[str]:
-    """The documents of .jsonl, or of .json: a list of texts or of objects, or one object a line."""
+    """The documents of .jsonl, or of .json: a list of texts or of objects, or one object per line."""
     reader, bad_rows = JsonReader(texts, source.display_name), BadRows(source.display_name, findings)
     if source.format == "json" and reader.peek() not in ("[", "{"):
-        remedy = 'Expected ["...", "..."] or one object a line.'
+        remedy = 'Expected ["...", "..."] or one object per line.'
         raise DataError(f"{source.display_name}:1", "not a JSON list of texts", remedy)
     return _row_texts(read_json(reader, bad_rows, by_lines=source.format == "jsonl"), bad_rows, column)
 
@@ -138,7 +138,7 @@ def _read_arrow(source: Source, column: str | None, findings: Findings, on_read:
 def _row_texts(
     rows: Iterable[tuple[int, object]], bad_rows: BadRows, column: str | None, chosen: str | None = None
 ) -> Iterator[str]:
-    """The text of each row, which is a text or an object; if no column is chosen, the first object decides it."""
+    """The text of each row, which is a text or an object; if no column is given, the first object decides which one."""
     for number, value in rows:
         bad_rows.row_count += 1
         if isinstance(value, dict):
@@ -201,9 +201,9 @@ def line_documents(texts: Iterable[str]) -> Iterator[DocumentPiece]:
 
 
 def paragraph_documents(texts: Iterable[str]) -> Iterator[DocumentPiece]:
-    """Make the lines up to a blank one a document."""
+    """Split text into paragraphs, which end at blank lines; each is a document."""
     in_paragraph = False
-    in_line = False  # a part of a line that is not blank was yielded
+    in_line = False  # whether a part of a line that is not blank was yielded
     held = ""  # the start of a line that is blank so far
     for text, ends_line in line_documents(texts):
         held += text
@@ -219,12 +219,12 @@ def paragraph_documents(texts: Iterable[str]) -> Iterator[DocumentPiece]:
 
 
 def _without_empty(pieces: Iterable[DocumentPiece], findings: Findings) -> Iterator[DocumentPiece]:
-    """Leave out documents of white space alone, by holding back a document until it has something else.
+    """Leave out documents of only white space, by holding back each document until it has other characters.
 
     A document that begins with more than `CHUNK_SIZE` characters of white space is not held back any longer.
     """
     held = ""
-    passed = False  # the beginning of the current document was yielded
+    passed = False  # whether the beginning of the current document was yielded
     for piece in pieces:
         if passed:
             yield piece

@@ -1,4 +1,4 @@
-"""Workbooks of spreadsheet programs, .xlsx: the rows of the first sheet that has any, or of sheets named for splits."""
+"""Reads workbooks (.xlsx): the rows of the first sheet that has any, or of several sheets named for splits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from qkv.data.formats.column_names import split_of
 from qkv.errors import DataError
 
 MAX_UNPACKED = 2**29
-"""A workbook whose parts have more bytes is refused: the texts of its cells are held in memory."""
+"""A workbook with a larger unpacked size is refused: the texts of its cells are held in memory."""
 MAX_SHEETS = 100
 
 

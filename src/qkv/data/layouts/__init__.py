@@ -1,8 +1,8 @@
-"""How labelled examples lie in folders and archives: a list of layouts, tried one after the other.
+"""Layouts of labelled examples in folders and archives, which are tried one after the other.
 
-A layout is a function that sees the names, sizes and first lines of all files, and gives the files of examples with
-their splits and labels, or None. The first that is certain counts: a person would read the files so without being told.
-If none is, and an option asks for labelled examples, the first that gives anything counts.
+A layout is a function that gets the names, sizes and first lines of all files, and returns the files of examples with
+their splits and labels, or None. The first certain layout is used: one that a person would recognise without help. If
+none is certain, and an option asks for labelled examples, the first that returns files is used.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _first_layout(listing: Listing) -> ExampleLayout | None:
     for find in LAYOUTS:
         try:
             layout = find(listing)
-        except DataError:  # a file that cannot be read; it is reported when it is
+        except DataError:  # a file that cannot be read, which is reported when the examples are read
             continue
         if layout is not None and layout.certain:
             return layout

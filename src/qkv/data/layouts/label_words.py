@@ -1,4 +1,4 @@
-"""Which names of files and folders are likely labels; parts of works, dates and ordinary names of files are not."""
+"""Decides which names of files and folders may be labels; parts of works, dates and ordinary file names may not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ version v rev copy new old final note notes entry post page batch shard chunk sp
 kapitel teil seite band brief buch chapitre partie capitulo parte capitolo
 """
 _SEQUENCE_WORDS = frozenset(_SEQUENCE.split())
-"""What numbered parts of a work or of a collection are called."""
+"""Names of numbered parts of a work or of a collection."""
 _TREE = """
 src source lib libs bin docs doc documentation test tests testing example examples sample samples include includes data
 dataset datasets assets images img static public scripts script tools util utils config configs build dist archive
@@ -39,14 +39,14 @@ _DATE = re.compile(
 
 
 def are_known_labels(names: Collection[str]) -> bool:
-    """Whether all names are such as only labels have."""
+    """Whether all names are typical names of labels."""
     lowered = [name.lower() for name in names]
     known = all(set(words_of(name)) <= _KNOWN_LABELS for name in lowered)
     return len(lowered) > 1 and (known or all(len(name) > 3 and is_language(name) for name in lowered))
 
 
 def may_be_labels(names: Collection[str]) -> bool:
-    """Whether names may be labels: several words that count nothing and are no ordinary names of files or folders."""
+    """Whether names may be labels: several words that number nothing and are not ordinary file or folder names."""
     lowered = {name.lower() for name in names}
     without_digits = {re.sub(r"\d+", "", name) for name in lowered}
     if not 1 < len(lowered) <= MAX_LABELS or len(without_digits) < len(lowered):
@@ -59,6 +59,6 @@ def may_be_labels(names: Collection[str]) -> bool:
 def is_part_of_work(name: str) -> bool:
     """Whether a name numbers the parts of a work or of a collection, such as chapter01, page_3 or 2024-05-01."""
     words = re.findall(r"[^\W\d_]+", name.lower())
-    counts = bool(re.search(r"\d", name)) or len(words) == 1
-    in_words = bool(words) and words[0] in _SEQUENCE_WORDS  # "part one"
-    return bool(_DATE.fullmatch(name.lower())) or in_words or (counts and not _SEQUENCE_WORDS.isdisjoint(words))
+    numbered = bool(re.search(r"\d", name)) or len(words) == 1
+    spelled_out = bool(words) and words[0] in _SEQUENCE_WORDS  # "part one"
+    return bool(_DATE.fullmatch(name.lower())) or spelled_out or (numbered and not _SEQUENCE_WORDS.isdisjoint(words))

@@ -1,4 +1,4 @@
-"""Texts and their labels in different files: line by line, by an id, or in a table that names the files."""
+"""Layouts with texts and labels in different files: line by line, by an id, or in a table that names the files."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def texts_and_labels_by_line(listing: Listing) -> ExampleLayout | None:
 
 
 def _role_in_name(path: PurePosixPath) -> tuple[str, str] | None:
-    """Whether a file's name says that it holds texts or labels, and the name with * for that word."""
+    """Whether a file is named for texts or for labels, and the name with * for that word."""
     if path.name.lower() == "seq.in":
         return "text", "*"
     parts = re.split(r"([\s._\-]+)", path.name)
@@ -73,7 +73,7 @@ def _role_in_name(path: PurePosixPath) -> tuple[str, str] | None:
 
 
 def _are_labels_of(labels: Sequence[str], texts: Sequence[str]) -> bool:
-    """Whether lines are few different short labels, a line for each text."""
+    """Whether the lines are short labels with few distinct values, one for each text."""
     filled, filled_texts = ([line.strip() for line in lines if line.strip()] for lines in (labels, texts))
     if len(filled) < 2 or len(filled) < len(labels) - 1 or max(map(len, filled)) > _MAX_LABEL_CHARACTERS:
         return False
@@ -84,7 +84,7 @@ def _are_labels_of(labels: Sequence[str], texts: Sequence[str]) -> bool:
 
 
 def _find_label_names(listing: Listing, values: set[str]) -> tuple[ListedFile | None, tuple[tuple[str, str], ...]]:
-    """The names of numbered labels, if a file has them: "0 anger" on each line, a JSON object, or a list in order."""
+    """The names of numbered labels, if a file lists them: "0 anger" on each line, a JSON object, or names in order."""
     if not values or not all(value.isdecimal() for value in values):
         return None, ()
     for file in listing.files:
@@ -117,14 +117,14 @@ def _names_in(file: ListedFile, listing: Listing) -> Mapping[str, str]:
 
 
 def texts_and_labels_by_id(listing: Listing) -> ExampleLayout | None:
-    """Texts, or sequences, in one table and their labels in another, joined by an id."""
+    """Texts or sequences in one table, and their labels in another, joined by an id."""
     files = [file for file in listing.of_kinds("table") if file.size]
     if not 1 < len(files) <= _MAX_COMPARED_TABLES:
         return None
     tables = {file: listing.previews.table(file.source, listing.header) for file in files}
     found: list[ExampleFile] = []
     for text_file, text_table in tables.items():
-        if not _has_texts_alone(text_table):
+        if not _has_texts_without_labels(text_table):
             continue
         for label_file, label_table in tables.items():
             splits = {split_of_path(text_file.path), split_of_path(label_file.path)} - {None}
@@ -140,15 +140,15 @@ def texts_and_labels_by_id(listing: Listing) -> ExampleLayout | None:
     return ExampleLayout(found, f"{listing.name}: {where}, in column {labels.label!r}, joined by {labels.text_id!r}.")
 
 
-def _has_texts_alone(table: Table) -> bool:
-    """Whether a table has a column of texts, one of ids, and none of labels."""
+def _has_texts_without_labels(table: Table) -> bool:
+    """Whether a table has columns of texts and of ids, and none of labels."""
     try:
         text, _ = guess_texts(table, _NO_OPTIONS)
     except DataError:
         return False
     others = [column for column in table.columns if column != text]
     known_label = any(names.normalize(column) in names.LABEL for column in others)
-    return not known_label and any(_distinct(table, column) for column in others)
+    return not known_label and any(_is_distinct(table, column) for column in others)
 
 
 def _join(texts: Table, labels: Table) -> tuple[str, str, str] | None:
@@ -170,22 +170,22 @@ def _join(texts: Table, labels: Table) -> tuple[str, str, str] | None:
 
 
 def _label_column(table: Table, columns: Sequence[str]) -> str | None:
-    """The column of the labels: one with a usual name, else the only one of few values."""
+    """The column of the labels: one with a usual name, else the only one with repeated values."""
     by_name = {names.normalize(column): column for column in columns}
     for name in names.LABEL:
         if name in by_name:
             return by_name[name]
-    few = [column for column in columns if not _distinct(table, column) and names.normalize(column) not in names.ID]
+    few = [column for column in columns if not _is_distinct(table, column) and names.normalize(column) not in names.ID]
     return few[0] if len(few) == 1 else None
 
 
-def _distinct(table: Table, column: str) -> bool:
+def _is_distinct(table: Table, column: str) -> bool:
     cells = [str(cell) for cell in table.sample_column(table.columns.index(column))]
     return len(set(cells)) == len(cells)
 
 
 def files_listed_in_a_table(listing: Listing) -> ExampleLayout | None:
-    """Texts or images in files of their own, and a table with the label of each: labels.csv with file and label."""
+    """One file per text or image, and a table with the label of each file, such as labels.csv."""
     files = [file for file in listing.files if listing.kind(file) in ("image", "text")]
     tables = [file for file in listing.of_kinds("table") if file.size]
     if len(files) < 2 or not 0 < len(tables) <= _MAX_COMPARED_TABLES:
@@ -222,8 +222,8 @@ def _labels_of_files(
     table_file: ListedFile, column: str, label: str, by_name: Mapping[str, ListedFile], listing: Listing
 ) -> Iterator[tuple[ListedFile, str]]:
     table = open_table(table_file.source, listing.previews.encoding, Findings(), listing.header)
-    places = table.columns.index(column), table.columns.index(label)
+    file_column, label_column = table.columns.index(column), table.columns.index(label)
     for _, row in table.rows:
-        file = by_name.get(str(row[places[0]]).strip())
-        if file is not None and row[places[1]] is not None and str(row[places[1]]).strip():
-            yield file, str(row[places[1]]).strip()
+        file = by_name.get(str(row[file_column]).strip())
+        if file is not None and row[label_column] is not None and str(row[label_column]).strip():
+            yield file, str(row[label_column]).strip()

@@ -1,4 +1,4 @@
-"""Files that hold their labels themselves: tables, words with tags, fastText lines, arrays of images."""
+"""Layouts of files that contain their labels: tables, words with tags, fastText lines, arrays of images."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NO_OPTIONS = ExamplesConfig(files=())
 
 
 def files_with_labels(listing: Listing) -> ExampleLayout | None:
-    """Files of one kind that hold labels; small tables beside them that have other columns are left out."""
+    """Files of one kind that contain labels; small tables with other columns are left out."""
     labelled = listing.of_kinds(*LABELLED_KINDS)
     if not labelled:
         return None
@@ -42,7 +42,7 @@ def files_with_labels(listing: Listing) -> ExampleLayout | None:
 
 
 def _tagged_group(file: ListedFile) -> str:
-    """What files of words and tags have in common beside the split, such as the language of esp.train."""
+    """The name of a file of tagged words without its split, such as the language of esp.train."""
     return stem(file.path.with_name(f"{file.path.name}.txt"))
 
 
@@ -71,7 +71,7 @@ def tables_named_for_labels(listing: Listing) -> ExampleLayout | None:
 
 
 def has_labels(source: Source, previews: FilePreviews) -> bool:
-    """Whether a file clearly holds labelled examples, and not text for a language model."""
+    """Whether a file clearly contains labelled examples, and not text for a language model."""
     kind = previews.kind(source)
     if kind != "table" or source.suffix in DELIMITERS:
         return kind in LABELLED_KINDS
@@ -80,7 +80,7 @@ def has_labels(source: Source, previews: FilePreviews) -> bool:
 
 
 def _matching_tables(files: Sequence[ListedFile], listing: Listing) -> list[ListedFile]:
-    """The largest table, and those that have the columns that are read from it."""
+    """The largest table, and the others that have the columns that are read from it."""
     tables: dict[ListedFile, Table | None] = {}
     for file in files:
         try:
@@ -104,7 +104,7 @@ def _matching_tables(files: Sequence[ListedFile], listing: Listing) -> list[List
     def matches(file: ListedFile) -> bool:
         table = tables[file]
         if file == main or table is None:
-            return table is not None or file.source.format != "json"  # a JSON file without rows is about the others
+            return table is not None or file.source.format != "json"  # a JSON file without rows describes the others
         in_split = split_of_path(file.path) is not None
         missing = needed - set(table.columns)
         if table.has_numbered_columns and main_table.has_numbered_columns and not in_split:
@@ -115,7 +115,7 @@ def _matching_tables(files: Sequence[ListedFile], listing: Listing) -> list[List
 
 
 def is_list_of_names(table: Table) -> bool:
-    """Whether a table only names the labels: a number from 0 or 1 on and a name in each row."""
+    """Whether a table is only a list of label names: a number, counted from 0 or 1, and a name in each row."""
     if len(table.columns) != 2 or not 1 < len(table.sample) <= 1000:
         return False
     numbers, names = (

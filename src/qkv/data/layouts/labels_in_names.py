@@ -1,7 +1,7 @@
-"""Labels in names: of the folders of texts and images, of files with an example on each line, in the name of each file.
+"""Layouts with labels in the names of folders, of files with an example on each line, or of files with one example.
 
-Books, diaries and trees of source code have such names, too. So without an option a layout counts only if the names may
-be labels and the texts are alike: short, of similar length, many for each label.
+Books, diaries and source code have such names, too. So without an option, a layout is certain only if the names may be
+labels and the texts are alike: short, of similar length, many for each label.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from qkv.data.layouts.listing import ExampleLayout, Listing, list_names, split_o
 
 Groups = Mapping[str, Sequence[ListedFile]]
 _MIN_FILES, _MIN_OF_LABEL, _MEAN_OF_LABEL = 20, 3, 10
-"""How many files there are at least, of all labels, of each one, and of each one on average."""
+"""The smallest number of files in total, per label, and per label on average."""
 _MAX_TYPICAL_SIZE = 8000
-"""Half of the texts have at most so many bytes; chapters have more."""
+"""The largest median size of the texts in bytes; chapters are larger."""
 _MAX_SIZE_RATIO = 8
-"""The typical text of one label may be so many times as long as that of another."""
+"""The median text of one label may be this many times as large as that of another."""
 _TEXT_SUFFIXES = ("", ".txt", ".text", ".eml")
 _MAX_NAME_PATTERNS = 3
 _MIN_LINES = 10
 _MAX_LINES_RATIO, _MAX_LENGTH_RATIO = 5, 2.5
-"""How many times as many lines, and how long lines, one label may have compared with another."""
+"""One label may have this many times as many lines, and lines this many times as long, as another."""
 _MAX_ITEM_WORDS, _MAX_ITEM_CHARACTERS = 3, 40
-"""Lines of names or terms have fewer words and characters on average."""
+"""Names and terms have fewer words and characters on average."""
 _MIN_SENTENCES = 0.6
 _MAX_LINES_BYTES = 2**25
 _TO_TEXT = "--task language-modelling reads the files as text"
 
 
 def texts_in_folders(listing: Listing) -> ExampleLayout | None:
-    """Texts or images in sub-folders whose names are the labels, with or without folders of splits above or below."""
+    """Texts or images in sub-folders that are named for their labels, perhaps with folders of splits."""
     images = listing.of_kinds("image")
     files = images if 2 * len(images) >= len(listing.files) else listing.texts
     groups = _grouped(files, listing.label_folder)
@@ -86,7 +86,7 @@ def _are_examples(groups: Groups) -> bool:
 
 
 def _text_suffix(file: ListedFile) -> str:
-    """The suffix of a text; none for names such as 0001.ea7e79d3, which end with what tells files apart."""
+    """The suffix of a text; empty for names such as 0001.ea7e79d3, which end with an id."""
     suffix = file.path.suffix.lower()
     return "" if re.search(r"\d", suffix) else suffix
 
@@ -103,13 +103,13 @@ def texts_with_labels_in_names(listing: Listing) -> ExampleLayout | None:
     files = images if 2 * len(images) >= len(listing.files) else listing.texts
     if len(files) < _MIN_FILES:
         return None
-    for place in (0, -1):
-        groups = _grouped(files, partial(_word_in_name, place=place))
+    for position in (0, -1):
+        groups = _grouped(files, partial(_word_in_name, position=position))
         if sum(map(len, groups.values())) < len(files) or not may_be_labels(set(groups)):
             continue
         if len({file.path.parent for file in files if split_of_path(file.path.parent) is None}) > 1:
             continue
-        rests = {_without_numbers(_rest_of_name(file, place)) for file in files}
+        rests = {_without_numbers(_rest_of_name(file, position)) for file in files}
         if (
             len(rests) > _MAX_NAME_PATTERNS
             or not all("0" in rest for rest in rests)
@@ -124,18 +124,18 @@ def texts_with_labels_in_names(listing: Listing) -> ExampleLayout | None:
     return None
 
 
-def _word_in_name(file: ListedFile, place: int) -> str | None:
-    """The first or last word of a file's name, if other words tell files of this word apart."""
+def _word_in_name(file: ListedFile, position: int) -> str | None:
+    """The first or last word of a file's name, if the name has other words and this one has no digits."""
     words = words_of(stem(file.path))
     if len(words) < 2:
         words = re.findall(r"[^\W\d_]+|\d+", stem(file.path))
-    return words[place].lower() if len(words) > 1 and not re.search(r"\d", words[place]) else None
+    return words[position].lower() if len(words) > 1 and not re.search(r"\d", words[position]) else None
 
 
-def _rest_of_name(file: ListedFile, place: int) -> str:
-    label = _word_in_name(file, place) or ""
+def _rest_of_name(file: ListedFile, position: int) -> str:
+    label = _word_in_name(file, position) or ""
     name = stem(file.path).lower()
-    return name.replace(label, "", 1) if place == 0 else "".join(name.rsplit(label, 1))
+    return name.replace(label, "", 1) if position == 0 else "".join(name.rsplit(label, 1))
 
 
 def lines_in_named_files(listing: Listing) -> ExampleLayout | None:
@@ -173,7 +173,7 @@ def _whole_name(file: ListedFile) -> str | None:
 
 
 def _lines_are_examples(groups: Groups, listing: Listing) -> bool:
-    """Whether the lines of files are alike and stand alone: names or terms, or sentences in similar numbers."""
+    """Whether lines are similar, separate examples: names or terms, or sentences in similar numbers."""
     lines = {label: [line for file in group for line in listing.lines(file)] for label, group in groups.items()}
     filled = {label: [line.strip() for line in group if line.strip()] for label, group in lines.items()}
     sizes = [sum(file.size for file in group) for group in groups.values()]
@@ -196,7 +196,7 @@ def _lines_are_examples(groups: Groups, listing: Listing) -> bool:
 
 
 def _are_sentences(lines: Sequence[str]) -> bool:
-    """Whether most lines are whole sentences of varied length, and not the lines of wrapped prose or of verse."""
+    """Whether most lines are whole sentences, and not the lines of wrapped prose, of verse or of plays."""
     ended = sum(bool(re.search(r"[.!?…。！？][\"'”’)\]]*$", line)) for line in lines)
     speakers = sum(bool(re.match(r"[^\s:]+(?: [^\s:]+)?: ", line)) for line in lines)
     return ended >= _MIN_SENTENCES * len(lines) and speakers < 0.3 * len(lines)

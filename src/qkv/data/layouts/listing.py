@@ -1,4 +1,4 @@
-"""The files of a folder or archive as layouts see them, and what a layout finds: which files, splits and labels."""
+"""The files of a folder or archive that layouts examine, and the result of a layout: files, splits and labels."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from qkv.data.formats.kinds import FileKind, FilePreviews, kind_by_name
 from qkv.data.split_files import MAX_OPENED_FILES, ExampleFile
 
 UNLABELLED_FOLDERS = ("unsup", "unlabelled", "unlabeled")
-_SNIFFED_OF_GROUP = 3
-"""Among many files, so many of each suffix tell the kind of all."""
+_SNIFFED_PER_SUFFIX = 3
+"""In a folder of many files, the kind of each suffix is decided by this many files."""
 
 
 @dataclass(frozen=True)
@@ -33,24 +33,24 @@ class Listing:
     is_filtered: bool = False
     """Whether the files were chosen with --filter."""
     header: bool | None = None
-    _group_kinds: dict[str, FileKind] = field(default_factory=dict)
+    _suffix_kinds: dict[str, FileKind] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
         return display_name(self.path)
 
     def kind(self, file: ListedFile) -> FileKind:
-        """What a file holds: by its name, or by its first lines. Of many files, the first of each suffix are opened."""
+        """The kind of a file, by its name or first lines. Of many files, only the first of each suffix are opened."""
         source = file.source
         if len(self.files) <= MAX_OPENED_FILES or (source.format == "json" and len(self.files) <= 1000):
             return self.previews.kind(source)
         if (by_name := kind_by_name(source)) is not None:
             return by_name
-        if source.suffix not in self._group_kinds:
+        if source.suffix not in self._suffix_kinds:
             same = [other.source for other in self.files if other.source.suffix == source.suffix]
-            kinds = {self.previews.kind(other) for other in same[:_SNIFFED_OF_GROUP]}
-            self._group_kinds[source.suffix] = kinds.pop() if len(kinds) == 1 else "text"
-        return self._group_kinds[source.suffix]
+            kinds = {self.previews.kind(other) for other in same[:_SNIFFED_PER_SUFFIX]}
+            self._suffix_kinds[source.suffix] = kinds.pop() if len(kinds) == 1 else "text"
+        return self._suffix_kinds[source.suffix]
 
     def of_kinds(self, *kinds: FileKind) -> list[ListedFile]:
         return [file for file in self.files if self.kind(file) in kinds]
@@ -62,25 +62,25 @@ class Listing:
 
     @cached_property
     def _root_depth(self) -> int:
-        """How many folders all files share."""
-        folders = [_unsplit(file.path.parent) for file in self.files]
+        """How many parent folders all files share."""
+        folders = [_without_splits(file.path.parent) for file in self.files]
         if not folders:
             return 0
         return len(list(takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))))
 
     def folders(self, file: ListedFile) -> tuple[str, ...]:
-        """The folders that a file is in, without those that all files share and those that name a split."""
-        return _unsplit(file.path.parent)[self._root_depth :]
+        """The folders that contain a file, without those that all files share and those named for a split."""
+        return _without_splits(file.path.parent)[self._root_depth :]
 
     @cached_property
     def _is_flat(self) -> bool:
         return all(not self.folders(file) for file in self.files)
 
     def label_folder(self, file: ListedFile) -> str | None:
-        """The folder that may be the label of a file: the innermost one that does not name a split."""
+        """The folder that may be the label of a file: the innermost one that is not named for a split."""
         folders = self.folders(file)
         if self._is_flat:  # a single folder
-            folders = _unsplit(file.path.parent)
+            folders = _without_splits(file.path.parent)
         return folders[-1] if folders and folders[-1].lower() not in UNLABELLED_FOLDERS else None
 
     def example_file(
@@ -96,15 +96,15 @@ class Listing:
 
 @dataclass(frozen=True)
 class ExampleLayout:
-    """How labelled examples lie in a folder or archive."""
+    """The labelled examples of a folder or archive."""
 
     files: Sequence[ExampleFile]
     note: str | None = None
-    """What was assumed."""
+    """A note on what was assumed."""
     certain: bool = True
-    """Whether a person would see labelled examples in the files without being told so."""
+    """Whether a person would recognise the files as labelled examples without help."""
     side_files: Sequence[Source] = ()
-    """Files that were read to find the layout, or that belong to the others: names of labels, tables of ids."""
+    """Other files that belong to the examples: names of labels, tables of ids."""
 
     @property
     def sources(self) -> set[Source]:
@@ -116,17 +116,17 @@ FindLayout = Callable[[Listing], ExampleLayout | None]
 
 
 def split_of_path(path: PurePosixPath) -> Split | None:
-    """The split that a folder of a path tells, or else the file's name."""
+    """The split that a folder of a path is named for, or else the file."""
     folder_splits = (split for folder in path.parts[:-1] if (split := split_of(folder)) is not None)
     return next(folder_splits, None) or split_of(path.name)
 
 
-def _unsplit(folder: PurePosixPath) -> tuple[str, ...]:
+def _without_splits(folder: PurePosixPath) -> tuple[str, ...]:
     return tuple(name for name in folder.parts if split_of(name) is None)
 
 
 def words_of(name: str) -> list[str]:
-    """The parts of a name between points, hyphens, underscores and blanks."""
+    """The parts of a name between dots, hyphens, underscores and blanks."""
     return [word for word in re.split(r"[\s._\-]+", name) if word]
 
 

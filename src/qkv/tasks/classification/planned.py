@@ -56,9 +56,9 @@ def _as_read(prepared: PreparedExamples, examples: Examples, row: int, context: 
     assert isinstance(rows, EncodedRows)
     assert tokenizer is not None
     ids, label = rows.row(0), {"label": label_in_words(examples[row].label)}
-    if rows.seconds is None:
+    if rows.second_starts is None:
         return {"text": decoded(tokenizer, ids), **label}
-    begin = int(rows.seconds[0])
+    begin = int(rows.second_starts[0])
     texts = {"text": ids[:begin], "second text": ids[begin:]}
     return {name: decoded(tokenizer, part) for name, part in texts.items()} | label
 

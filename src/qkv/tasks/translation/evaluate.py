@@ -29,7 +29,7 @@ from qkv.recipe.bundle import Bundle
 from qkv.tasks.leaks import training_rows_among
 from qkv.tasks.registry import training_recipe
 from qkv.tasks.translation.predict import fit_to_context, require_translator, shortened_list, target_languages
-from qkv.text.vocabulary import may_be_left_out, written_tag
+from qkv.text.vocabulary import tag_is_optional, written_tag
 
 FIRST_PORTION = 4  # sources of the first batch, by which the speed is measured where time is limited
 
@@ -148,7 +148,7 @@ class PairsEvaluator:
                 direction = (
                     f"{source} to {target}" if (source, target) != UNKNOWN_LANGUAGES else "no languages in the names"
                 )
-                if may_be_left_out(bundle.tokenizer):
+                if tag_is_optional(bundle.tokenizer):
                     self.notes.append(
                         f"these pairs: {direction}; the model has tags for {shortened_list(known)}, and sources get "
                         f"none. --languages gives another, as in --languages en {known[0]}."

@@ -31,7 +31,7 @@ from qkv.inspection.translator_heads import Alignment, align, attends
 from qkv.recipe.bundle import Bundle
 from qkv.text.pipelines import ONLY_READ, WORD
 from qkv.text.tokenizer import Tokenizer
-from qkv.text.vocabulary import may_be_left_out, tags, written_tag
+from qkv.text.vocabulary import tag_is_optional, tags, written_tag
 
 MAX_LISTED = 8  # words that a note lists
 STREAMS_PER_TEXT = 1024  # random streams reserved for each text, one for each of its sentences
@@ -144,7 +144,7 @@ def _read_tags(bundle: Bundle, texts: Sequence[str], to: str | None) -> tuple[li
         languages.append(own or to)
         untagged.append(text if own is None else rest)
     without = languages.count(None) if known else 0
-    if without and not may_be_left_out(bundle.tokenizer):
+    if without and not tag_is_optional(bundle.tokenizer):
         raise InputError(f"no language was asked for; expected --to with one of {', '.join(known)}.")
     notes = [f"no language was asked for; this model knows --to {shortened_list(known)}."] if without else []
     tag_rows = [[] if language is None else tag_ids(bundle.tokenizer, [language]) for language in languages]

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from qkv.library import board as boards
+from qkv.library import progress_display
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 TRAIN = """
 import qkv
-from qkv.library import board
-board.SOON = board.BETWEEN = 0.0
+from qkv.library import progress_display
+progress_display.FIRST_DRAW_SECONDS = progress_display.REDRAW_SECONDS = 0.0
 texts = [f"the dog sat on mat {number}" for number in range(300)]
 model = qkv.train(texts, model="gpt-nano", steps=4, run=RUN, OPTIONS)
 """
@@ -89,15 +89,15 @@ def test_stages_follow_each_other() -> None:
 
     pictures: list[list[str]] = []
 
-    class Drawn(boards.BarBoard):
+    class Drawn(progress_display.BarDisplay):
         def draw(self) -> None:
             pictures.append([task.description for task in self.bars.tasks])
 
-    board = Drawn(Progress(auto_refresh=False))
-    board.drawn = 0.0
-    board.report("reading", 1, 2)
-    board.drawn = 0.0
-    board.report("encoding", 1, None)
-    board.drawn = 0.0
-    board.note("bag, seed 0")
+    display = Drawn(Progress(auto_refresh=False))
+    display.drawn_at = 0.0
+    display.report("reading", 1, 2)
+    display.drawn_at = 0.0
+    display.report("encoding", 1, None)
+    display.drawn_at = 0.0
+    display.note("bag, seed 0")
     assert pictures == [["reading"], ["reading", "encoding"], ["bag, seed 0"]]

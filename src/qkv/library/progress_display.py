@@ -1,6 +1,6 @@
-"""How far a long call is, where somebody looks on: in a notebook, or on a terminal.
+"""Shows the progress of a long call in a notebook or on a terminal.
 
-A script whose output goes to a file or to another program shows nothing. What is over soon shows nothing either.
+A script whose output goes to a file or to another program shows nothing, and neither does a short call.
 """
 
 from __future__ import annotations
@@ -20,45 +20,45 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
-SOON = 0.5  # seconds; nothing is shown before
-BETWEEN = 0.2  # seconds between two pictures
+FIRST_DRAW_SECONDS = 0.5  # before the display is drawn for the first time
+REDRAW_SECONDS = 0.2
 
 
-class Board:
-    """Bars, one for each stage; of a training with its losses. This one shows nothing."""
+class ProgressDisplay:
+    """The interface of a display, with a bar for each stage, and the losses of a training run; it shows nothing."""
 
     def report(self, stage: str, done: int, total: int | None) -> None:
-        """How far a stage is, as everything that takes long reports it."""
+        """Show the progress of a stage."""
 
     def note(self, line: str) -> None:
-        """What is begun now."""
+        """Show what begins now, in place of the earlier stages."""
 
     def watch(self, events: Iterable[Event], session: Session) -> Iterator[Event]:
-        """Pass the events of a training on, and show them on the way."""
+        """Pass on the events of a run, and show them."""
         yield from events
 
     def end(self) -> None:
-        """Show nothing more."""
+        """End the display."""
 
 
-class BarBoard(Board):
-    """Bars of rich, which `draw` shows."""
+class BarDisplay(ProgressDisplay):
+    """The progress bars of rich, which `draw` shows."""
 
     def __init__(self, bars: Bars) -> None:
         self.bars = bars
         self.stages: dict[str, TaskID] = {}
-        self.drawn = time.perf_counter() - BETWEEN + SOON
+        self.drawn_at = time.perf_counter() - REDRAW_SECONDS + FIRST_DRAW_SECONDS
 
     def report(self, stage: str, done: int, total: int | None) -> None:
         if stage not in self.stages:
             self.stages[stage] = self.bars.add_task(visible(stage), total=total)
         self.bars.update(self.stages[stage], completed=done, total=total)
-        self._draw_in_time()
+        self._draw_if_due()
 
     def note(self, line: str) -> None:
         self._clear()
         self.stages[line] = self.bars.add_task(visible(line), total=None)
-        self._draw_in_time()
+        self._draw_if_due()
 
     def watch(self, events: Iterable[Event], session: Session) -> Iterator[Event]:
         self._clear()
@@ -73,28 +73,28 @@ class BarBoard(Board):
             elif isinstance(event, StepsChanged):
                 self.bars.update(stage, total=event.after)
             self.bars.update(stage, description=f"training{losses}{validation}")
-            self._draw_in_time()
+            self._draw_if_due()
             yield event
         self.draw()
 
     def _clear(self) -> None:
-        """The stages before are over."""
+        """Remove the earlier stages."""
         for task in self.stages.values():
             self.bars.remove_task(task)
         self.stages.clear()
 
-    def _draw_in_time(self) -> None:
+    def _draw_if_due(self) -> None:
         now = time.perf_counter()
-        if now - self.drawn > BETWEEN:
-            self.drawn = now
+        if now - self.drawn_at > REDRAW_SECONDS:
+            self.drawn_at = now
             self.draw()
 
     def draw(self) -> None:
         raise NotImplementedError
 
 
-class NotebookBoard(BarBoard):
-    """In an output of the cell, which is drawn again and again, and stays."""
+class NotebookDisplay(BarDisplay):
+    """A display in the output of a cell, which is updated and stays."""
 
     def __init__(self, bars: Bars) -> None:
         super().__init__(bars)
@@ -103,7 +103,7 @@ class NotebookBoard(BarBoard):
     def draw(self) -> None:
         from IPython.display import display
 
-        table = self.bars.make_tasks_table(self.bars.tasks)  # which says itself how a notebook shows it
+        table = self.bars.make_tasks_table(self.bars.tasks)  # it knows how a notebook shows it
         if self.output is None:
             self.output = display(table, display_id=True)  # type: ignore[no-untyped-call]
         else:
@@ -114,8 +114,8 @@ class NotebookBoard(BarBoard):
             self.draw()
 
 
-class TerminalBoard(BarBoard):
-    """On standard error; gone when the call is over."""
+class TerminalDisplay(BarDisplay):
+    """A display on standard error, which disappears when the call ends."""
 
     started = False
 
@@ -131,19 +131,19 @@ class TerminalBoard(BarBoard):
 
 
 @contextmanager
-def board(wanted: bool) -> Iterator[Board]:
-    """Where a call shows how far it is: nowhere unless that is wanted and somebody looks on."""
-    shown = _board() if wanted else Board()
+def progress_display(wanted: bool) -> Iterator[ProgressDisplay]:
+    """The display of a call: on a notebook or terminal if it is wanted, else one that shows nothing."""
+    display = _display() if wanted else ProgressDisplay()
     try:
-        yield shown
+        yield display
     finally:
-        shown.end()
+        display.end()
 
 
-def _board() -> Board:
+def _display() -> ProgressDisplay:
     notebook = in_notebook()
     if not notebook and not sys.stderr.isatty():
-        return Board()
+        return ProgressDisplay()
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -151,11 +151,11 @@ def _board() -> Board:
     screen = Console(stderr=True)
     bars = Progress(*columns, console=screen, transient=True, auto_refresh=False)
     if notebook:
-        return NotebookBoard(bars)
-    return TerminalBoard(bars) if screen.is_terminal and not screen.is_dumb_terminal else Board()
+        return NotebookDisplay(bars)
+    return TerminalDisplay(bars) if screen.is_terminal and not screen.is_dumb_terminal else ProgressDisplay()
 
 
 def in_notebook() -> bool:
-    """Whether this is the kernel of a notebook, which displays what it is given."""
+    """Whether this process is the kernel of a notebook."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return hasattr(shell, "kernel")
