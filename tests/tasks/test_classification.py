@@ -151,6 +151,22 @@ def test_numbers_are_predicted_in_their_own_size(data: dict[str, Path], tmp_path
     assert found.answers.mean() == pytest.approx(2.375, abs=0.5)
 
 
+@pytest.mark.parametrize("name", ["gru", "bag", "encoder"])
+def test_large_numbers_are_not_rounded_under_bf16(name: str, tmp_path: Path) -> None:
+    """Of years around 2000, bf16 can write only each eighth."""
+    table = tmp_path / "years.csv"
+    rows = [
+        f"the film number {row} was made by {'an old' if row % 3 else 'a young'} man,{1900 + row}" for row in range(120)
+    ]
+    table.write_text("\n".join(["text,year", *rows]), encoding="utf-8")
+    session = begun(table, tmp_path / "run", "regression", model={"kind": name}, training={"dtype": "bf16"})
+    answers = session.task.score_split(session.recipe, session.model, "valid").answers
+    assert answers.dtype == np.float32
+    assert np.ptp(answers) < 8  # an untrained model: near the mean
+    assert len(np.unique(answers)) > 1
+    assert np.abs(answers / 8 - np.round(answers / 8)).max() > 1e-3
+
+
 def test_what_is_said_is_kept(data: dict[str, Path], tmp_path: Path) -> None:
     said = {"kind": "bert", "layers": 1, "heads": 2, "width": 8, "pooling": "first", "pooler": "none", "dropout": 0.0}
     session = begun(

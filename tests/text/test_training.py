@@ -36,6 +36,18 @@ def test_auto_on_real_text(name: str, kind: str, size: int | None) -> None:
     assert (chosen.kind, chosen.size) == (kind, size)
 
 
+HINDI, GERMAN, PORTUGUESE = "पैसे बर्बाद, कृपया न खरीदें", "Über Zürich, schön", "Avaliação péssima, não comprem"
+
+
+@pytest.mark.parametrize("kind", ["words", "wordpiece"])
+@pytest.mark.parametrize("text", [HINDI, GERMAN, PORTUGUESE])
+def test_lower_case_keeps_accents_and_vowel_signs(kind: str, text: str) -> None:
+    config = TokenizerConfig(kind=kind, size=300 if kind == "wordpiece" else None, case="lower")  # type: ignore[arg-type]
+    learned = train_tokenizer(config, [f"{text} "] * 9)
+    read = "".join(learned.decode(learned.encode(text)).split())
+    assert read == "".join(text.lower().split())
+
+
 def test_auto_avoids_huge_alphabets() -> None:
     chinese = "".join(chr(0x4E00 + number) for number in range(3000))
     assert choose(statistics(chinese)).kind == "bpe"

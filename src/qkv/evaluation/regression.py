@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from qkv.errors import InputError
 from qkv.evaluation.intervals import CORRELATION, Array, Estimate, Metrics, bootstrap
 
+RESOLUTION = 1e-6  # of float32, in which models compute: answers that differ by less are equal
 FLAT = 1e-13  # what differs by less than this share of itself is constant
 
 
@@ -58,6 +59,8 @@ def number_score(predictions: Array, targets: Array) -> NumberScore:
         )
     if not (np.isfinite(y).all() and np.isfinite(p).all()):
         raise InputError("an answer or a truth is not a finite number: a model that gives nan has diverged.")
+    if np.ptp(p) <= RESOLUTION * np.abs(p).max():
+        p = np.full_like(p, p.mean())  # a constant: the correlation with rounding errors would mean nothing
     ranks = [Ranks(numbers) for numbers in (y, p)]
 
     def scores(drawn: Array) -> Array:

@@ -93,7 +93,7 @@ class ScoreScale(nn.Module):
         self.center, self.spread = center, spread
 
     def forward(self, x: Float[Tensor, "B L"]) -> Float[Tensor, "B L"]:
-        return x * self.spread + self.center
+        return x.float() * self.spread + self.center  # bf16 has three digits: years would be multiples of 8
 
 
 class Classifier(nn.Module):

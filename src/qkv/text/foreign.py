@@ -97,7 +97,7 @@ def wordpiece(path: Path, lowercase: bool) -> Tokenizer:
     tokens = [line.removesuffix("\r") for line in read_text(path, LARGEST_FILE).removesuffix("\n").split("\n")]
     ids = _ids(tokens, str(path))
     special = [ids[name] for name in SPECIAL["wordpiece"] if name in ids]
-    _, uncased, cased, *_ = pipelines.PIPELINES["wordpiece"]["normalizer"]
+    _, _, uncased, cased, *_ = pipelines.PIPELINES["wordpiece"]["normalizer"]
     around = pipelines.pipeline_of("wordpiece") | {"normalizer": uncased if lowercase else cased}
     around["post_processor"] = {
         "type": "BertProcessing",

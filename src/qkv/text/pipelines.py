@@ -116,6 +116,7 @@ PIPELINES: dict[str, dict[str, list[Part | None]]] = {
     "wordpiece": {
         "normalizer": [
             None,
+            _BERT | {"strip_accents": False, "lowercase": True},  # accents are letters
             *(
                 _BERT | {"strip_accents": strip, "lowercase": low}
                 for strip in (None, True, False)
