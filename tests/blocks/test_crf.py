@@ -112,14 +112,17 @@ def test_without_transitions_each_tag_is_decided_alone() -> None:
 
 def test_forbidden_tags_are_never_decoded() -> None:
     made, scores = crf(12), emissions(13)
-    pairs, start = torch.zeros(LABELS, LABELS, dtype=torch.bool), torch.tensor([True, False, True])
+    pairs = torch.zeros(LABELS, LABELS, dtype=torch.bool)
+    start, end = torch.tensor([True, False, True]), torch.tensor([True, False, False])
     pairs[1, 2] = pairs[0, 0] = True
-    made.forbid(pairs, start)
+    made.forbid(pairs, start, end)
     best = made.best_path(scores, WORDS)
     for row, length in enumerate(LENGTHS):
         paths, own = enumerated(made, scores[row, :length])
         legal = [
-            not start[path[0]] and not any(pairs[one, two] for one, two in zip(path, path[1:], strict=False))
+            not start[path[0]]
+            and not end[path[-1]]
+            and not any(pairs[one, two] for one, two in zip(path, path[1:], strict=False))
             for path in paths
         ]
         own = own.masked_fill(~torch.tensor(legal), float("-inf"))

@@ -17,7 +17,24 @@ from torch import Tensor, nn
 
 Emissions = Float[Tensor, "B W L"]
 Tags = Int[Tensor, "B W"]
-Words = Bool[Tensor, "B W"]  # True for words; padding comes after them, and every row has one word at least
+WordMask = Bool[Tensor, "B W"]  # True for words; padding comes after them
+
+
+class IndependentTags(nn.Module):
+    """Each tag is decided alone, by a softmax: a chain without transitions, and without parameters."""
+
+    def log_likelihood(self, emissions: Emissions, tags: Tags, words: WordMask) -> Float[Tensor, "B"]:
+        """log p of the tags of each sentence."""
+        chosen = emissions.log_softmax(-1).gather(2, tags.masked_fill(~words, 0).unsqueeze(2)).squeeze(2)
+        return (chosen * words).sum(1)
+
+    def marginals(self, emissions: Emissions, words: WordMask) -> Float[Tensor, "B W L"]:
+        """The probability of each tag at each word."""
+        return emissions.softmax(-1)
+
+    def best_path(self, emissions: Emissions, words: WordMask) -> Tags:
+        """The likeliest tag of each word; 0 at padding."""
+        return emissions.argmax(-1).masked_fill(~words, 0)
 
 
 class LinearChainCRF(nn.Module):
@@ -31,28 +48,32 @@ class LinearChainCRF(nn.Module):
         self.forbidden: Tensor
         self.forbidden_start: Tensor
         self.register_buffer("forbidden", torch.zeros(labels, labels, dtype=torch.bool))
+        self.forbidden_end: Tensor
         self.register_buffer("forbidden_start", torch.zeros(labels, dtype=torch.bool))
+        self.register_buffer("forbidden_end", torch.zeros(labels, dtype=torch.bool))
 
-    def forbid(self, pairs: Bool[Tensor, "L L"], start: Bool[Tensor, "L"]) -> None:
-        """Never decode a tag after another where `pairs` is True, nor begin with one where `start` is; of each tag one
-        successor must be left. Learning goes without: what never occurs is learned to be improbable."""
+    def forbid(self, pairs: Bool[Tensor, "L L"], start: Bool[Tensor, "L"], end: Bool[Tensor, "L"]) -> None:
+        """Never decode a tag after another where `pairs` is True, nor begin or end with one where `start` or `end` is.
+        Learning goes without: what never occurs is learned to be improbable."""
         self.forbidden.copy_(pairs)
         self.forbidden_start.copy_(start)
+        self.forbidden_end.copy_(end)
 
-    def log_likelihood(self, emissions: Emissions, tags: Tags, words: Words) -> Float[Tensor, "B"]:
+    def log_likelihood(self, emissions: Emissions, tags: Tags, words: WordMask) -> Float[Tensor, "B"]:
         """log p of the tags of each sentence; at padding, tags may be any."""
         total = _forward(self.start + emissions[:, 0], emissions, self.transition, words)[-1]
-        return self.score(emissions, tags, words) - torch.logsumexp(total + self.end, -1)
+        likelihood = self.score(emissions, tags, words) - torch.logsumexp(total + self.end, -1)
+        return likelihood * words[:, 0]  # a row without words is certain
 
-    def score(self, emissions: Emissions, tags: Tags, words: Words) -> Float[Tensor, "B"]:
+    def score(self, emissions: Emissions, tags: Tags, words: WordMask) -> Float[Tensor, "B"]:
         """The score of the given tags, not normalized."""
         tags = tags.masked_fill(~words, 0)
         emitted = emissions.gather(2, tags.unsqueeze(2)).squeeze(2)
         passed = self.transition[tags[:, :-1], tags[:, 1:]]
-        last = tags.gather(1, words.sum(1, keepdim=True) - 1).squeeze(1)
+        last = tags.gather(1, (words.sum(1, keepdim=True) - 1).clamp(min=0)).squeeze(1)
         return self.start[tags[:, 0]] + (emitted * words).sum(1) + (passed * words[:, 1:]).sum(1) + self.end[last]
 
-    def marginals(self, emissions: Emissions, words: Words) -> Float[Tensor, "B W L"]:
+    def marginals(self, emissions: Emissions, words: WordMask) -> Float[Tensor, "B W L"]:
         """The probability of each tag at each word, over all tags of the others; arbitrary at padding."""
         forward = _forward(self.start + emissions[:, 0], emissions, self.transition, words)
         after = self.end.expand_as(emissions[:, 0])
@@ -63,7 +84,7 @@ class LinearChainCRF(nn.Module):
             backward.append(after)
         return (torch.stack(forward, 1) + torch.stack(backward[::-1], 1)).softmax(-1)
 
-    def best_path(self, emissions: Emissions, words: Words) -> Tags:
+    def best_path(self, emissions: Emissions, words: WordMask) -> Tags:
         """The tags of the highest score, of those that are not forbidden; 0 at padding."""
         transition = self.transition.masked_fill(self.forbidden, float("-inf"))
         best = (self.start + emissions[:, 0]).masked_fill(self.forbidden_start, float("-inf"))
@@ -74,14 +95,14 @@ class LinearChainCRF(nn.Module):
             is_word = words[:, place, None]
             best = torch.where(is_word, value + emissions[:, place], best)
             came_from.append(torch.where(is_word, source, stay))
-        path = [(best + self.end).argmax(-1)]
+        path = [(best + self.end).masked_fill(self.forbidden_end, float("-inf")).argmax(-1)]
         for source in reversed(came_from):
             path.append(source.gather(1, path[-1].unsqueeze(1)).squeeze(1))
         return torch.stack(path[::-1], 1).masked_fill(~words, 0)
 
 
 def _forward(
-    first: Float[Tensor, "B L"], emissions: Emissions, transition: Float[Tensor, "L L"], words: Words
+    first: Float[Tensor, "B L"], emissions: Emissions, transition: Float[Tensor, "L L"], words: WordMask
 ) -> list[Float[Tensor, "B L"]]:
     """For each word, the log of the sum over all tags before it, by its own tag; padding repeats the last word's."""
     sums = [first]

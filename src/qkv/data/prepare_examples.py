@@ -42,7 +42,7 @@ from qkv.data.formats.kinds import FilePreviews
 from qkv.data.hold_out import require_enough, with_fewer_examples
 from qkv.data.read_examples import EXAMPLES_VERSION, read_examples
 from qkv.errors import ConfigError, DataError
-from qkv.text.pipelines import ONLY_READ
+from qkv.text.pipelines import ONLY_READ, Kind
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.vocabulary import train_tokenizer
 
@@ -143,9 +143,12 @@ def prepare_examples(
     given_tokenizer: Tokenizer | None = None,
     progress: Progress | None = None,
     previews: FilePreviews | None = None,
+    tagging_kind: Kind = "wordpiece",
 ) -> PreparedExamples:
-    """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has."""
-    return _prepare_examples(config, tokenizer, given_tokenizer, progress, previews).limited(config.max_train)
+    """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has, `tagging_kind`
+    is learned by default from words with tags."""
+    whole = _prepare_examples(config, tokenizer, given_tokenizer, progress, previews, tagging_kind)
+    return whole.limited(config.max_train)
 
 
 def _prepare_examples(
@@ -154,6 +157,7 @@ def _prepare_examples(
     given_tokenizer: Tokenizer | None,
     progress: Progress | None,
     previews: FilePreviews | None,
+    tagging_kind: Kind,
 ) -> PreparedExamples:
     watch = progress or no_progress
     data = read_examples(config, watch, previews=previews)
@@ -178,7 +182,7 @@ def _prepare_examples(
         return PreparedExamples(data, *known, resolved)
     chosen, notes = tokenizer, list[str]()
     if tokenizer.kind is None:
-        chosen = default_example_tokenizer(data, tokenizer)
+        chosen = default_example_tokenizer(data, tokenizer, tagging_kind)
         size = f" of {chosen.size:,}" if chosen.size else ""
         choice = f"tokenizer: {chosen.kind}{size}, chosen for these texts; choose another with --tokenizer."
         notes.append(Assumption(choice))
@@ -229,13 +233,16 @@ def size_for(amount: int, sizes: Sequence[tuple[int | None, int]]) -> int:
     return next(size for below, size in sizes if below is None or amount < below)
 
 
-def default_example_tokenizer(data: Labelled, asked: TokenizerConfig) -> TokenizerConfig:
+def default_example_tokenizer(
+    data: Labelled, asked: TokenizerConfig, tagging_kind: Kind = "wordpiece"
+) -> TokenizerConfig:
     """Word pieces, as many as the texts can teach; of strings without blanks, as proteins, characters."""
     if not asked.size and _unspaced(data.train):
         return replace(asked, kind="characters")
     tagging = data.task == "tagging"
     size = EXAMPLE_VOCABULARIES[-1][1] if tagging else size_for(int(data.train.lengths.sum()), EXAMPLE_VOCABULARIES)
-    return replace(asked, kind="wordpiece", size=asked.size or size, case="kept" if tagging else "lower")
+    kind: Kind = tagging_kind if tagging else "wordpiece"
+    return replace(asked, kind=kind, size=asked.size or size, case="kept" if tagging else "lower")
 
 
 def _unspaced(train: Examples) -> bool:

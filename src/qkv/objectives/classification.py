@@ -9,7 +9,8 @@ a number          (z - y)² / variance of y in the training data, so that losses
 Examples may be weighted by class or by length; the weights have a mean of one over the training data.
 
 Tagging is a decision about each word, such as its part of speech or whether it belongs to a name (deck 002). A word of
-several tokens is tagged at its first token (Devlin et al. 2019, section 5.3); the other tokens have no target.
+several tokens is tagged at its first token (Devlin et al. 2019, section 5.3); the other tokens have no target. The loss
+of a sentence is -log p of its tags: each by a softmax, or all together by a linear-chain CRF (blocks/crf.py).
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
+from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from qkv.blocks.crf import LinearChainCRF
 from qkv.config import Count, Share, strict
 from qkv.data.encode import EncodedRows
 from qkv.objectives.objective import ArrayInputs, Batch, Source, TensorBatch, TextInputs, inputs, text_inputs
@@ -149,10 +151,24 @@ class Tagging:
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         assert isinstance(batch, TaggingBatch)
         logits = batch.read.read_by(model).float()
+        if isinstance(chain := getattr(model, "chain", None), LinearChainCRF):
+            scores, words = words_first(logits, batch.targets != NO_TARGET)
+            targets, _ = words_first(batch.targets.unsqueeze(2), batch.targets != NO_TARGET)
+            return -chain.log_likelihood(scores, targets.squeeze(2), words).sum()
         return F.cross_entropy(
             logits.flatten(0, 1), batch.targets.flatten(),
             ignore_index=NO_TARGET, reduction="sum", label_smoothing=self.config.smoothing,
         )  # fmt: skip
+
+
+def words_first(
+    values: Shaped[Tensor, "B T N"], chosen: Bool[Tensor, "B T"]
+) -> tuple[Shaped[Tensor, "B W N"], Bool[Tensor, "B W"]]:
+    """The values at the chosen places of each row, one after the other, and where there are such."""
+    number = int(chosen.sum(1).max())
+    order = torch.argsort(~chosen, dim=1, stable=True)[:, :number]
+    there = torch.arange(number, device=chosen.device) < chosen.sum(1, keepdim=True)
+    return values.gather(1, order.unsqueeze(2).expand(-1, -1, values.size(2))), there
 
 
 def words_of(rows: EncodedRows, row: int) -> tuple[int, int, NDArray[np.int64]]:
