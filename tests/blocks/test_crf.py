@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import pytest
 import torch
@@ -37,7 +37,7 @@ def enumerated(made: LinearChainCRF, scores: Tensor) -> tuple[list[tuple[int, ..
     values = []
     for path in paths:
         value = made.start[path[0]] + made.end[path[-1]] + sum(row[tag] for row, tag in zip(scores, path, strict=True))
-        values.append(value + sum(made.transition[one, two] for one, two in zip(path, path[1:], strict=False)))
+        values.append(value + sum(made.transition[one, two] for one, two in pairwise(path)))
     return paths, torch.stack(values).detach()
 
 
@@ -120,9 +120,7 @@ def test_forbidden_tags_are_never_decoded() -> None:
     for row, length in enumerate(LENGTHS):
         paths, own = enumerated(made, scores[row, :length])
         legal = [
-            not start[path[0]]
-            and not end[path[-1]]
-            and not any(pairs[one, two] for one, two in zip(path, path[1:], strict=False))
+            not start[path[0]] and not end[path[-1]] and not any(pairs[one, two] for one, two in pairwise(path))
             for path in paths
         ]
         own = own.masked_fill(~torch.tensor(legal), float("-inf"))

@@ -45,12 +45,12 @@ class LinearChainCRF(nn.Module):
         self.start = nn.Parameter(torch.zeros(labels))
         self.transition = nn.Parameter(torch.zeros(labels, labels))  # from the row's tag to the column's
         self.end = nn.Parameter(torch.zeros(labels))
-        self.forbidden: Tensor
+        self.forbidden: Tensor  # follows from the labels: not saved
         self.forbidden_start: Tensor
-        self.register_buffer("forbidden", torch.zeros(labels, labels, dtype=torch.bool))
+        self.register_buffer("forbidden", torch.zeros(labels, labels, dtype=torch.bool), persistent=False)
         self.forbidden_end: Tensor
-        self.register_buffer("forbidden_start", torch.zeros(labels, dtype=torch.bool))
-        self.register_buffer("forbidden_end", torch.zeros(labels, dtype=torch.bool))
+        self.register_buffer("forbidden_start", torch.zeros(labels, dtype=torch.bool), persistent=False)
+        self.register_buffer("forbidden_end", torch.zeros(labels, dtype=torch.bool), persistent=False)
 
     def forbid(self, pairs: Bool[Tensor, "L L"], start: Bool[Tensor, "L"], end: Bool[Tensor, "L"]) -> None:
         """Never decode a tag after another where `pairs` is True, nor begin or end with one where `start` or `end` is.

@@ -2,7 +2,8 @@
 
     x_w = Σ_f E[hash(f)] / sqrt(number of features of w)
 
-A feature is a string: `form=Walked`, `lower=walked`, `suffix=ed`, `shape=Aa`, ... (Ratnaparkhi 1996; Huang et al. 2015).
+A feature is a string: `form=Walked`, `lower=walked`, `suffix=ed`, `short=Aa`, ... (Ratnaparkhi 1996; Huang et al.
+2015).
 An unknown word shares its endings and its shape with known ones. Which tokens are a word, and how it is written, the
 model knows from its vocabulary: a token that begins with a blank begins a word (byte pairs), and special tokens are
 words of their own.
@@ -54,13 +55,16 @@ class Spelling(nn.Module):
         self.register_buffer("spelling", torch.zeros(vocabulary, LONGEST_TOKEN, dtype=torch.uint8))
         self._tokens: list[bytes] = []
         self._features: dict[tuple[int, ...], list[int]] = {}
-        self.register_load_state_dict_post_hook(lambda module, _: module._forget())
 
     def spell(self, tokens: Sequence[bytes]) -> None:
         """Learn how the tokens are written, the first first; an empty one is special."""
         for number, token in enumerate(tokens):
             kept = token[:LONGEST_TOKEN]
             self.spelling[number, : len(kept)] = torch.tensor(list(kept), dtype=torch.uint8)
+        self._forget()
+
+    def _load_from_state_dict(self, *args: object, **named: object) -> None:
+        super()._load_from_state_dict(*args, **named)  # type: ignore[no-untyped-call]
         self._forget()
 
     def forward(self, tokens: Tokens, present: TokenMask = None) -> Words:
@@ -121,8 +125,8 @@ def features(word: str) -> list[str]:
 
 
 class WordFeatures(nn.Module):
-    """A vector for each word: the sum of those of its features. In training, each feature of a word is left out with a probability, so that the model
-    learns to do without the form, as it must for words that it never saw."""
+    """A vector for each word: the sum of those of its features. In training, each feature of a word is left out with a
+    probability, so that the model learns to do without the form, as it must for words that it never saw."""
 
     def __init__(self, vocabulary: int, width: int, rows: int, dropout: float = 0.0) -> None:
         super().__init__()

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -42,10 +43,11 @@ from qkv.data.formats.kinds import FilePreviews
 from qkv.data.hold_out import require_enough, with_fewer_examples
 from qkv.data.read_examples import EXAMPLES_VERSION, read_examples
 from qkv.errors import ConfigError, DataError
-from qkv.text.pipelines import ONLY_READ, Kind
+from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.vocabulary import train_tokenizer
 
+TaggingKind = Literal["bpe", "wordpiece"]
 TOKENIZER_VERSION = 1  # raise when the same data would give another vocabulary
 LEARN_FROM = 16_000_000  # characters, of pairs bytes; of more, every n-th text is taken
 TIMED = 256  # examples whose encoding is timed
@@ -143,7 +145,7 @@ def prepare_examples(
     given_tokenizer: Tokenizer | None = None,
     progress: Progress | None = None,
     previews: FilePreviews | None = None,
-    tagging_kind: Kind = "wordpiece",
+    tagging_kind: TaggingKind = "wordpiece",
 ) -> PreparedExamples:
     """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has, `tagging_kind`
     is learned by default from words with tags."""
@@ -157,7 +159,7 @@ def _prepare_examples(
     given_tokenizer: Tokenizer | None,
     progress: Progress | None,
     previews: FilePreviews | None,
-    tagging_kind: Kind,
+    tagging_kind: TaggingKind,
 ) -> PreparedExamples:
     watch = progress or no_progress
     data = read_examples(config, watch, previews=previews)
@@ -234,14 +236,14 @@ def size_for(amount: int, sizes: Sequence[tuple[int | None, int]]) -> int:
 
 
 def default_example_tokenizer(
-    data: Labelled, asked: TokenizerConfig, tagging_kind: Kind = "wordpiece"
+    data: Labelled, asked: TokenizerConfig, tagging_kind: TaggingKind = "wordpiece"
 ) -> TokenizerConfig:
     """Word pieces, as many as the texts can teach; of strings without blanks, as proteins, characters."""
     if not asked.size and _unspaced(data.train):
         return replace(asked, kind="characters")
     tagging = data.task == "tagging"
     size = EXAMPLE_VOCABULARIES[-1][1] if tagging else size_for(int(data.train.lengths.sum()), EXAMPLE_VOCABULARIES)
-    kind: Kind = tagging_kind if tagging else "wordpiece"
+    kind: TaggingKind = tagging_kind if tagging else "wordpiece"
     return replace(asked, kind=kind, size=asked.size or size, case="kept" if tagging else "lower")
 
 

@@ -175,9 +175,7 @@ def confusion(targets: Array, predictions: Array, classes: int) -> NDArray[np.in
     return np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
 
 
-def class_score(
-    probabilities: Array, targets: Array, names: Sequence[str], chosen: Array | None = None
-) -> ClassScore:
+def class_score(probabilities: Array, targets: Array, names: Sequence[str], chosen: Array | None = None) -> ClassScore:
     """Score answers: a row of probabilities, one a class, against the number of the true class. The classes that were
     `chosen` are the likeliest by default."""
     check(probabilities, (len(targets), len(names)))

@@ -234,7 +234,10 @@ def tag(
     numbers = iter(found.shares.argmax(-1).tolist() if found.chosen is None else found.chosen.tolist())
     shares = iter(found.shares)
     tagged = [
-        [TaggedWord(word, config.labels[tag], float(row[tag])) for word, tag, row in zip(words, numbers, shares, strict=False)]
+        [
+            TaggedWord(word, config.labels[tag], float(row[tag]))
+            for word, tag, row in zip(words, numbers, shares, strict=False)
+        ]
         for words in sentences
     ]
     return tagged, rows.notes("sentences", config.context)

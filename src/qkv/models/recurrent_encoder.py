@@ -71,8 +71,8 @@ class RecurrentEncoderConfig:
             raise ValueError("letters = 1: expected 0 (none) or at least 2")
         if self.features == 1 or (self.features and self.letters):
             raise ValueError(
-                f"features = {self.features}, letters = {self.letters}: expected features = 0 (none) or at least 2, and "
-                "one of the two, because the features of a word include its letters"
+                f"features = {self.features}, letters = {self.letters}: expected features = 0 (none) or at least 2, "
+                "and one of the two, because the features of a word include its letters"
             )
 
     def build(self) -> RecurrentEncoder:
@@ -115,7 +115,7 @@ class RecurrentEncoder(nn.Module):
             return at_tokens(self._read(self.embedding(words), words.mask), words)
         return self._read(self.embedding(tokens), present)
 
-    def _read(self, x: Float[Tensor, "B T D"], present: TokenMask) -> Float[Tensor, "B T D"]:
+    def _read(self, x: Float[Tensor, "B T _"], present: TokenMask) -> Float[Tensor, "B T D"]:
         x = self.embedded(x)
         for block in self.blocks:
             x = block(self.dropout(x), present)

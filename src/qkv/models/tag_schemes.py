@@ -1,6 +1,6 @@
 """Schemes of tags that mark spans: which tag may follow which (Ramshaw and Marcus 1995; Ratinov and Roth 2009).
 
-    BIO      a span is B-X, I-X, ...           IOBES    it is B-X, I-X, ..., E-X, or S-X alone; BILOU with L and U
+BIO      a span is B-X, I-X, ...           IOBES    it is B-X, I-X, ..., E-X, or S-X alone; BILOU with L and U
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ OUTSIDE = "O"
 
 
 def scheme_of(labels: Sequence[str], pairs: Iterable[tuple[str | None, str | None]]) -> Scheme:
-    """The scheme of these labels if all neighbouring tags are as it demands; None stands for the borders of a sentence. A corpus
-    with mistakes has none: they would be learned, and never decoded."""
+    """The scheme of these labels if all neighbouring tags are as it demands; None stands for the borders of a sentence.
+    A corpus with mistakes has none: they would be learned, and never decoded."""
     letters = {_parts(label)[0] for label in labels if label != OUTSIDE}
     if not letters or any(label != OUTSIDE and not _parts(label)[1] for label in labels):
         return "none"

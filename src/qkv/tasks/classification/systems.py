@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
@@ -38,12 +39,18 @@ from qkv.recipe import origin, own_model, resolve
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import TrainingDraft
 from qkv.recipe.recipe import MutableSection, Section, unknown_model_error
-from qkv.text.pipelines import Kind
 from qkv.text.tokenizer import Tokenizer
 
 SMALL_ENCODER = 8_000_000  # parameters; a smaller encoder is finetuned at a higher learning rate
 TEXT_ONLY = ("mlp", "bag")  # systems that classify whole texts but cannot tag words
-CLASSIFIER_KEYS = ("pooling", "head", "labels", "problem", "dropout", "scheme")  # of a section [model]; others are the encoder's
+CLASSIFIER_KEYS = (
+    "pooling",
+    "head",
+    "labels",
+    "problem",
+    "dropout",
+    "scheme",
+)  # of a section [model]; others are the encoder's
 
 
 CONTINUED = "##"  # before word pieces that do not begin a word
@@ -103,7 +110,7 @@ def system_names(task: str) -> list[str]:
     return [*names, *presets(TEXT_SYSTEMS.kinds)]
 
 
-def tagging_tokenizer(model: Section) -> Kind:
+def tagging_tokenizer(model: Section) -> Literal["bpe", "wordpiece"]:
     """The kind of tokenizer that a tagger learns by default. Byte pairs tell a word's first token from the others, and
     lose no character: from them a model can read how each word is written."""
     own = model.get("kind", DEFAULT_SYSTEMS["tagging"]) in TAGGING_SYSTEMS and "letters" not in model
@@ -248,7 +255,7 @@ def token_spellings(tokenizer: Tokenizer | None) -> list[str]:
 
 
 def word_spellings(tokenizer: Tokenizer | None) -> list[bytes]:
-    """How each token of a vocabulary is written, with a blank before those that begin a word; empty for special ones."""
+    """How each token of a vocabulary is written: with a blank before those that begin a word; empty if special."""
     assert tokenizer is not None
     spellings = []
     for token in range(tokenizer.vocabulary):

@@ -144,6 +144,11 @@ class ClassificationTask(Task):
             model, training = self._number_model(draft, data.train)
         else:
             model, training = self._classifier(draft), draft.training
+        if draft.task.get("smoothing") and model.get("head") == "crf":
+            raise ConfigError(
+                "task.smoothing is for tags that are decided word by word; a CRF chooses those of a sentence together. "
+                "Leave it out, or give --set model.head=linear."
+            )
         training = systems.with_system_defaults(training, self.system, len(data.train))
         return replace(draft, model=model, training=training), self.system.epochs
 
