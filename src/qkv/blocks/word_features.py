@@ -1,6 +1,7 @@
 """Words as taggers know them: by form, prefixes, suffixes, shape and letter n-grams, each hashed to a row of a table.
 
-    x_w = Σ_f E[hash(f)] / sqrt(number of features of w)
+    x_w = (Σ_f E[hash(f)] + Σ_g E[hash(g)] / sqrt(number of g)) / sqrt(1 + number of f),   g the letter n-grams of w, f
+                                                                                           its other features
 
 A feature is a string: `form=Walked`, `lower=walked`, `suffix=ed`, `short=Aa`, ... (Ratnaparkhi 1996; Huang et al.
 2015).
@@ -25,9 +26,11 @@ from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import TokenMask, Tokens
 
 LONGEST_TOKEN = 40  # bytes of a token that are kept
-AFFIXES = (1, 2, 3, 4)  # letters
+AFFIXES, LONG_AFFIX = (1, 2, 3), 4  # letters
 NGRAM_SIZES = (3, 4)  # letters
-FIXED = 4 + 2 * len(AFFIXES)
+GENERAL = 2 + 2 * len(AFFIXES)  # features that many words share come first
+FORM = GENERAL + 1  # the place of the form in lower case
+FIXED = GENERAL + 4  # and before the n-grams
 FEATURES = 40  # of a word that are kept; of a long one the last n-grams are left out
 REMEMBERED = 200_000  # words whose features are kept, to be looked up
 
@@ -64,7 +67,7 @@ class Spelling(nn.Module):
         self._forget()
 
     def _load_from_state_dict(self, *args: object, **named: object) -> None:
-        super()._load_from_state_dict(*args, **named)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(*args, **named)
         self._forget()
 
     def forward(self, tokens: Tokens, present: TokenMask = None) -> Words:
@@ -111,22 +114,25 @@ class Spelling(nn.Module):
 
 
 def features(word: str) -> list[str]:
-    """The features of a word: its form, affixes and shape in places of their own ("" where it is too short for one),
+    """The features of a word: its shape, affixes and form in places of their own ("" where it is too short for one),
     then its letter n-grams."""
     lower, length = word.lower(), len(word)
     shape = "".join("A" if c.isupper() else "a" if c.islower() else "0" if c.isdigit() else c for c in word)
     short = "".join(c for place, c in enumerate(shape) if not place or c != shape[place - 1])
-    fixed = [f"form={word}", f"lower={lower}", f"shape={shape[:12]}", f"short={short[:12]}"]
+    fixed = [f"shape={shape[:12]}", f"short={short[:12]}"]
     fixed += [f"prefix={lower[:size]}" if size <= length else "" for size in AFFIXES]
     fixed += [f"suffix={lower[-size:]}" if size <= length else "" for size in AFFIXES]
+    fixed += [f"form={word}", f"lower={lower}"]
+    fixed += [f"prefix={lower[:LONG_AFFIX]}", f"suffix={lower[-LONG_AFFIX:]}"] if length >= LONG_AFFIX else ["", ""]
     marked = f"<{lower}>"
     grams = [marked[start : start + size] for size in NGRAM_SIZES for start in range(len(marked) - size + 1)]
     return [*fixed, *(f"letters={gram}" for gram in dict.fromkeys(grams))]
 
 
 class WordFeatures(nn.Module):
-    """A vector for each word: the sum of those of its features. In training, each feature of a word is left out with a
-    probability, so that the model learns to do without the form, as it must for words that it never saw."""
+    """A vector for each word: the sum of those of its features. In training, a word loses with a probability all that
+    tells which word it is, so that the model learns to tag by shape, short affixes and context, as it must for words
+    that it never saw (Kiperwasser and Goldberg 2016)."""
 
     def __init__(self, vocabulary: int, width: int, rows: int, dropout: float = 0.0) -> None:
         super().__init__()
@@ -136,8 +142,12 @@ class WordFeatures(nn.Module):
 
     def forward(self, words: Words) -> Float[Tensor, "B W D"]:
         rows = in_table(words.features, self.table.num_embeddings)
-        weights = (rows != 0).float()
-        weights = self.kept(weights / weights.sum(1, keepdim=True).clamp(min=1).sqrt())
+        there = (rows != 0).to(self.table.weight.dtype)
+        fixed, grams = there[:, :FIXED], there[:, FIXED:]
+        weights = torch.cat([fixed, grams / grams.sum(1, keepdim=True).clamp(min=1).sqrt()], 1)
+        weights = weights / (1 + fixed.sum(1, keepdim=True)).sqrt()
+        known = self.kept(torch.ones_like(weights[:, :1]))
+        weights = torch.cat([weights[:, :GENERAL], known * weights[:, GENERAL:]], 1)
         vectors = F.embedding_bag(rows, self.table.weight, mode="sum", per_sample_weights=weights, padding_idx=0)
         return vectors[words.which]
 

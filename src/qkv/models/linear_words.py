@@ -18,12 +18,11 @@ from torch import Tensor, nn
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import STIR, Segments, TokenMask, Tokens
 from qkv.blocks.tap import Tap
-from qkv.blocks.word_features import FIXED, Spelling, Words, at_tokens, in_table
+from qkv.blocks.word_features import FIXED, FORM, Spelling, Words, at_tokens, in_table
 from qkv.config import Context, Count, CountOrZero, Share, WidthOrZero, strict
 from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 REACH = 2  # words to each side
-FORM = 1  # the place among the features of the lower-case form, of which pairs are made
 
 
 @strict
@@ -36,7 +35,7 @@ class LinearWordsConfig:
     feature_dropout: Share = 0.0
     taggers: ClassVar[Classifiers] = {
         "linear": ClassifierDefaults(
-            {}, dropout=0.0, head="crf", learning_rate=0.02, batch=32, epochs=10.0, weight_decay=0.0
+            {}, dropout=0.0, head="crf", learning_rate=0.01, batch=32, epochs=10.0, weight_decay=0.0
         ),
     }
 

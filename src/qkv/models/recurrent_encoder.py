@@ -105,7 +105,10 @@ class RecurrentEncoder(nn.Module):
         self.blocks = nn.ModuleList(
             Directions(*(direction(numbers) for _ in range(config.directions))) for numbers in inputs
         )
-        initialization.normal_(self.embedding.modules(), 0.05)
+        if isinstance(self.embedding, WordFeatures):  # a feature that training never shows says nothing
+            nn.init.zeros_(self.embedding.table.weight)
+        else:
+            initialization.normal_(self.embedding.modules(), 0.05)
         initialization.recurrent_(self.modules())
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
