@@ -52,12 +52,12 @@ class LinearWords(nn.Module):
         super().__init__()
         self.vocabulary, self.context, self.width = config.vocabulary, config.context, config.width
         self.words = Spelling(config.vocabulary)
-        self.embedding = nn.Embedding(config.features, config.width, padding_idx=0)
+        self.weights = nn.Embedding(config.features, config.width, padding_idx=0)  # no "embedding": it decays
         self.bias = nn.Parameter(torch.zeros(config.width))
         self.kept = Dropout(config.feature_dropout)
         self.embedded = Tap()
         self.blocks = nn.ModuleList()  # none: the weights are only added
-        nn.init.zeros_(self.embedding.weight)  # every label equally likely
+        nn.init.zeros_(self.weights.weight)  # every label equally likely
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         """Padding comes after the text."""
@@ -83,8 +83,8 @@ class LinearWords(nn.Module):
     def _weights(self, features: Tensor, place: int) -> Float[Tensor, "*_ L"]:
         """The sum of the weights of these features at a place."""
         moved = torch.where(features == 0, features, (features + place + REACH) % (2**31 - 1) * STIR % (2**31 - 1))
-        rows = in_table(moved, self.embedding.num_embeddings)
+        rows = in_table(moved, self.weights.num_embeddings)
         flat = rows.flatten(0, -2)
-        kept = self.kept((flat != 0).to(self.embedding.weight.dtype))
-        summed = F.embedding_bag(flat, self.embedding.weight, mode="sum", per_sample_weights=kept, padding_idx=0)
+        kept = self.kept((flat != 0).to(self.weights.weight.dtype))
+        summed = F.embedding_bag(flat, self.weights.weight, mode="sum", per_sample_weights=kept, padding_idx=0)
         return summed.view(*rows.shape[:-1], -1)

@@ -59,7 +59,7 @@ class RecurrentEncoderConfig:
                 "cell": cell, "width": 200, "embedding_width": 128, "features": 32_768, "feature_dropout": 0.1,
                 "dropout": 0.3,
             },
-            dropout=0.3, head="crf", learning_rate=4e-3, batch=32, epochs=10.0,
+            dropout=0.3, head="crf", learning_rate=4e-3, batch=32, epochs=15.0, steps=2000,
         )
         for cell in ("rnn", "gru", "lstm")
     }  # fmt: skip
