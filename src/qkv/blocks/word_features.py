@@ -29,6 +29,7 @@ LONGEST_TOKEN = 40  # bytes of a token that are kept
 AFFIXES, LONG_AFFIX = (1, 2, 3), 4  # letters
 NGRAM_SIZES = (3, 4)  # letters
 GENERAL = 2 + 2 * len(AFFIXES)  # features that many words share come first
+SHAPES = (0, 1)  # their places, first the long one
 FORM = GENERAL + 1  # the place of the form in lower case
 FIXED = GENERAL + 4  # and before the n-grams
 FEATURES = 40  # of a word that are kept; of a long one the last n-grams are left out

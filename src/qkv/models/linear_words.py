@@ -18,11 +18,12 @@ from torch import Tensor, nn
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import STIR, Segments, TokenMask, Tokens
 from qkv.blocks.tap import Tap
-from qkv.blocks.word_features import FIXED, FORM, Spelling, Words, at_tokens, in_table
+from qkv.blocks.word_features import FIXED, FORM, SHAPES, Spelling, Words, at_tokens, in_table
 from qkv.config import Context, Count, CountOrZero, Share, WidthOrZero, strict
 from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 REACH = 2  # words to each side
+NEIGHBOURS = [*SHAPES, FORM]  # features of neighbours; more, or n-grams, are memorised on little data
 
 
 @strict
@@ -35,7 +36,7 @@ class LinearWordsConfig:
     feature_dropout: Share = 0.0
     taggers: ClassVar[Classifiers] = {
         "linear": ClassifierDefaults(
-            {}, dropout=0.0, head="crf", learning_rate=0.01, batch=32, epochs=10.0, weight_decay=0.0
+            {}, dropout=0.0, head="crf", learning_rate=0.02, batch=32, epochs=15.0, steps=2000, weight_decay=0.0
         ),
     }
 
@@ -68,7 +69,7 @@ class LinearWords(nn.Module):
         there = words.present.unsqueeze(2)
         scores = torch.zeros(*words.which.shape, self.width, device=there.device, dtype=self.bias.dtype)
         for offset in range(-REACH, REACH + 1):
-            features = words.features if not offset else words.features[:, :FIXED]  # of neighbours no n-grams
+            features = words.features[:, :FIXED] if not offset else words.features[:, NEIGHBOURS]
             own = self._weights(features, offset)[words.which] * there
             begin, end = max(0, -offset), scores.size(1) - max(0, offset)
             if begin < end:
