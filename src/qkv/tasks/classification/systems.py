@@ -17,8 +17,9 @@ import torch
 from torch import nn
 
 from qkv.config import LazyClasses, toml_values
-from qkv.data.examples import Array, Labelled, NumberExamples
+from qkv.data.examples import Array, Labelled, NumberExamples, TagExamples
 from qkv.errors import ConfigError
+from qkv.evaluation.spans import is_spans
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import (
     CLASSIFIERS,
@@ -90,6 +91,16 @@ def long_text_system(data: Labelled) -> str | None:
     """The default system where texts are long, or None."""
     system = LONG_TEXT_SYSTEMS.get(data.task)
     return system if system and float(np.median(data.train.lengths)) > LONG_TEXTS else None
+
+
+FEW_TAGGED_WORDS = 100_000
+MISSED_COST = 2.0  # of words of spans that are tagged as outside; decision 19 has the trials
+
+
+def system_of_few_spans(data: Labelled) -> str | None:
+    """The default tagger where there are few sentences with spans, or None. A network memorises their words."""
+    few = isinstance(data.train, TagExamples) and len(data.train.targets) < FEW_TAGGED_WORDS
+    return "linear" if few and is_spans(data.labels.names) else None
 
 
 def cheaper_systems(data: Labelled) -> list[tuple[str, Section]]:

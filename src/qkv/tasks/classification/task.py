@@ -24,6 +24,7 @@ from qkv.data.split import even_order
 from qkv.doctor.labelled import LabelledBaselines
 from qkv.errors import ConfigError
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, logged_scores
+from qkv.evaluation.spans import is_spans
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.defaults import ClassifierDefaults
@@ -144,11 +145,15 @@ class ClassificationTask(Task):
             model, training = self._number_model(draft, data.train)
         else:
             model, training = self._classifier(draft), draft.training
+        if draft.task.get("missed_cost") and model.get("head") != "crf":
+            raise ConfigError("task.missed_cost is for tags that a CRF chooses together: --set model.head=crf.")
         if draft.task.get("smoothing") and model.get("head") == "crf":
             raise ConfigError(
                 "task.smoothing is for tags that are decided word by word; a CRF chooses those of a sentence together. "
                 "Leave it out, or give --set model.head=linear."
             )
+        if model.get("head") == "crf" and not draft.training.start and is_spans(self.labels.names):
+            draft = replace(draft, task={"missed_cost": systems.MISSED_COST, **draft.task})
         training = systems.with_system_defaults(training, self.system, len(data.train))
         return replace(draft, model=model, training=training), self.system.epochs
 
@@ -164,6 +169,10 @@ class ClassificationTask(Task):
             if "kind" not in given and (long_text_system := systems.long_text_system(data)):
                 given = {**given, "kind": long_text_system}
                 choice = f"model: {long_text_system}, because texts are long; --model takes another, as --model lstm."
+                self.add_note(Assumption(choice))
+            if not given and (system := systems.system_of_few_spans(data)):
+                given = {"kind": system}
+                choice = f"model: {system}, because few words have tags; --model takes another, as --model lstm."
                 self.add_note(Assumption(choice))
             model, self.system = systems.classifier_section(given, data.task, draft.where)
         model["labels"] = list(self.labels.names)
