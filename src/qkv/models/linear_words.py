@@ -88,4 +88,4 @@ class LinearWords(nn.Module):
         flat = rows.flatten(0, -2)
         kept = self.kept((flat != 0).to(self.weights.weight.dtype))
         summed = F.embedding_bag(flat, self.weights.weight, mode="sum", per_sample_weights=kept, padding_idx=0)
-        return summed.view(*rows.shape[:-1], -1)
+        return summed.view(*rows.shape[:-1], self.width)
