@@ -21,7 +21,7 @@ def contracts(root: Path, kind: str) -> list[dict[str, Any]]:
     return [item for item in settings["tool"]["importlinter"]["contracts"] if item["type"] == kind]
 
 
-SHARED = {"defaults", "encoders", "language_model", "registry"}  # what models share
+SHARED = {"tag_schemes", "defaults", "encoders", "language_model", "registry"}  # what models share
 AROUND = {"classifier", "masked", "tagger"}  # built on an encoder, by default BERT's
 
 

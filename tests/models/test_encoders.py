@@ -29,6 +29,7 @@ from qkv.models.cnn import CNNConfig
 from qkv.models.encoder import EncoderConfig
 from qkv.models.encoders import FromLanguageModel, build
 from qkv.models.gpt import GPTConfig
+from qkv.models.linear_words import LinearWordsConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig
@@ -49,12 +50,14 @@ READERS: dict[str, Any] = {
     "bag-ngrams": BagConfig(**SHAPE, ngrams=3, buckets=31, word_dropout=0.3),
     "linear": LinearConfig(**SIZE, width=3, ngrams=4, buckets=40),
     "linear-words": LinearConfig(**SIZE, width=3, ngrams=1),
+    "linear-tagger": LinearWordsConfig(**SIZE, width=3, features=90),
     "text-cnn": TextCNNConfig(**SHAPE, embedding_width=10),
     "text-cnn-deep": TextCNNConfig(**SHAPE, layers=3, kernels=(1, 2, 3, 9), dropout=0.1),
     "rnn-both": RecurrentEncoderConfig(**SHAPE, cell="rnn", start="learned"),
     "gru-one": RecurrentEncoderConfig(**SHAPE, cell="gru", layers=2, directions=1, embedding_width=7),
     "lstm-both": RecurrentEncoderConfig(**SHAPE, cell="lstm", layers=2, dropout=0.2),
     "lstm-learned": RecurrentEncoderConfig(**SHAPE, cell="lstm", layers=2, start="learned"),
+    "lstm-features": RecurrentEncoderConfig(**SHAPE, features=90, feature_dropout=0.2, dropout=0.1),
     "encoder": EncoderConfig(**DEEP),
     "encoder-post": EncoderConfig(**DEEP, positions="learned", norm="post", activation="gelu", segments=2),
     "encoder-rotary": EncoderConfig(**DEEP, positions="rotary", dropout=0.1, hidden=17),
@@ -203,7 +206,9 @@ def test_it_can_be_copied_saved_and_loaded(name: str, tmp_path: Path) -> None:
     assert torch.equal(model(tokens, PRESENT), expected)
     assert twin(tokens, PRESENT).eq(0).all()
     weights = model.state_dict()
-    assert set(weights) == {name for name, _ in model.named_parameters()}
+    assert {name for name in weights if not name.endswith(".spelling")} == {
+        name for name, _ in model.named_parameters()
+    }
     assert not [name for name in weights if name.startswith("encoder.head")]
     save_file(weights, tmp_path / "model.safetensors")
     other = randomized(copy.deepcopy(model), seed=9)
@@ -252,7 +257,10 @@ def test_open_attention_is_the_same(name: str) -> None:
 @pytest.mark.parametrize(
     ("values", "words"),
     [
-        ({"encoder": {"kind": "bags"}}, "encoder = 'bags' is not known; expected one of linear, bag, text-cnn"),
+        (
+            {"encoder": {"kind": "bags"}},
+            "encoder = 'bags' is not known; expected one of linear, linear-words, bag, text-cnn",
+        ),
         (
             {"encoder": {"kind": "bag", "ngrams": 6}},
             "encoder.ngrams = 6 does not fit; expected less than or equal to 5",

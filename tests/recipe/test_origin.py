@@ -110,8 +110,8 @@ def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str,
         from qkv.evaluation import decisions
 
         torch.testing.assert_close(
-            torch.from_numpy(decisions.answers(best, rows, "single")),
-            torch.from_numpy(decisions.answers(session.model, rows, "single")), atol=1e-5, rtol=1e-4,
+            torch.from_numpy(decisions.answers(best, rows, "single").shares),
+            torch.from_numpy(decisions.answers(session.model, rows, "single").shares), atol=1e-5, rtol=1e-4,
         )  # fmt: skip
 
 

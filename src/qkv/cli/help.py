@@ -25,7 +25,7 @@ MODELS = {
     "text": GPT_PRESETS,  # `model_table_lines` puts the kinds of language models before them
     "masked text": BERT_PRESETS,
     "labelled texts": ("lstm", "linear", "mlp", "bag", *ENCODERS),
-    "tagged words": ("lstm", *ENCODERS),
+    "tagged words": ("lstm", "linear", *ENCODERS),
     "images": ("cnn", "vision"),
     "numbers": ("mlp", "linear"),
     "parallel text": (

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -46,7 +47,8 @@ from qkv.text.pipelines import ONLY_READ
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.vocabulary import train_tokenizer
 
-TOKENIZER_VERSION = 1  # increase it when the same data would give a different vocabulary
+TaggingKind = Literal["bpe", "wordpiece"]
+TOKENIZER_VERSION = 2  # increase it when the same data would give a different vocabulary
 TOKENIZER_SAMPLE = 16_000_000  # characters, for pairs bytes; of longer data, every n-th text is used
 TIMED_EXAMPLES = 256  # examples whose encoding is timed
 LENGTH_SAMPLE = 4000  # texts whose lengths decide the context
@@ -144,9 +146,12 @@ def prepare_examples(
     given_tokenizer: Tokenizer | None = None,
     progress: Progress | None = None,
     previews: FilePreviews | None = None,
+    tagging_kind: TaggingKind = "wordpiece",
 ) -> PreparedExamples:
-    """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has."""
-    return _prepare_examples(config, tokenizer, given_tokenizer, progress, previews).limited(config.max_train)
+    """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has, `tagging_kind`
+    is learned by default from words with tags."""
+    whole = _prepare_examples(config, tokenizer, given_tokenizer, progress, previews, tagging_kind)
+    return whole.limited(config.max_train)
 
 
 def _prepare_examples(
@@ -155,6 +160,7 @@ def _prepare_examples(
     given_tokenizer: Tokenizer | None,
     progress: Progress | None,
     previews: FilePreviews | None,
+    tagging_kind: TaggingKind,
 ) -> PreparedExamples:
     report = progress or no_progress
     data = read_examples(config, report, previews=previews)
@@ -179,7 +185,7 @@ def _prepare_examples(
         return PreparedExamples(data, *known, resolved)
     chosen, notes = tokenizer, list[str]()
     if tokenizer.kind is None:
-        chosen = default_example_tokenizer(data, tokenizer)
+        chosen = default_example_tokenizer(data, tokenizer, tagging_kind)
         size = f" of {chosen.size:,}" if chosen.size else ""
         choice = f"tokenizer: {chosen.kind}{size}, chosen for these texts; choose another with --tokenizer."
         notes.append(Assumption(choice))
@@ -230,13 +236,17 @@ def size_for(amount: int, sizes: Sequence[tuple[int | None, int]]) -> int:
     return next(size for below, size in sizes if below is None or amount < below)
 
 
-def default_example_tokenizer(data: Labelled, asked: TokenizerConfig) -> TokenizerConfig:
-    """WordPiece, with a size by the amount of text; characters for strings without blanks, such as proteins."""
+def default_example_tokenizer(
+    data: Labelled, asked: TokenizerConfig, tagging_kind: TaggingKind = "wordpiece"
+) -> TokenizerConfig:
+    """WordPiece or, for tagged words, `tagging_kind`, with a size by the amount of text; characters for strings without
+    blanks, such as proteins."""
     if not asked.size and _unspaced(data.train):
         return replace(asked, kind="characters")
     tagging = data.task == "tagging"
     size = EXAMPLE_VOCABULARIES[-1][1] if tagging else size_for(int(data.train.lengths.sum()), EXAMPLE_VOCABULARIES)
-    return replace(asked, kind="wordpiece", size=asked.size or size, case="kept" if tagging else "lower")
+    kind: TaggingKind = tagging_kind if tagging else "wordpiece"
+    return replace(asked, kind=kind, size=asked.size or size, case="kept" if tagging else "lower")
 
 
 def _unspaced(train: Examples) -> bool:

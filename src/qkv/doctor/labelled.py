@@ -86,14 +86,15 @@ class LabelledBaselines:
         scores = ", ".join(f"{row.value:.4f} {name}" for name, row in statistics)
         return f"{NAMES[statistics[0][1].name]} without a network: {scores}"
 
-    def _statistics(self, answers: Array, examples: Examples) -> RowStatistics:
-        return compared_statistics(answers, examples, self.problem)
+    def _statistics(self, answers: Array, examples: Examples, chosen: Array | None = None) -> RowStatistics:
+        return compared_statistics(answers, examples, self.problem, chosen)
 
     def table(self, result: LabelledScore, scored: Examples) -> BaselineTable:
         """The model compared with the baselines on the rows that both have answered."""
         mine, theirs = np.isin(scored.rows, self.rows), np.isin(self.rows, scored.rows)
         common, whole = scored.select(mine), getattr(self.data, self.split)
-        own = self._statistics(result.answers[_answers_of(scored, mine)], common)
+        same = _answers_of(scored, mine)
+        own = self._statistics(result.answers[same], common, None if result.chosen is None else result.chosen[same])
         answered = whole.select(np.isin(whole.rows, self.rows))
         lower = own.name == "squared_error"
         kept = _answers_of(answered, theirs)

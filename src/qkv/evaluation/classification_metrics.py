@@ -175,14 +175,15 @@ def confusion(targets: Array, predictions: Array, classes: int) -> NDArray[np.in
     return np.bincount(cells, minlength=classes * classes).reshape(classes, classes)
 
 
-def class_score(probabilities: Array, targets: Array, names: Sequence[str]) -> ClassScore:
-    """Score answers: a row of probabilities, one a class, against the number of the true class."""
+def class_score(probabilities: Array, targets: Array, names: Sequence[str], chosen: Array | None = None) -> ClassScore:
+    """Score answers: a row of probabilities, one a class, against the number of the true class. The classes that were
+    `chosen` are the likeliest by default."""
     check(probabilities, (len(targets), len(names)))
     targets = np.asarray(targets, np.int64)
     if targets.min() < 0 or targets.max() >= len(names):
         raise InputError(f"class numbers {targets.min()} to {targets.max()}: expected 0 to {len(names) - 1}.")
     rows = np.arange(len(targets))
-    predictions = probabilities.argmax(1)
+    predictions = probabilities.argmax(1) if chosen is None else np.asarray(chosen, np.int64)
     confidence = probabilities[rows, predictions].astype(np.float64)
     table = confusion(targets, predictions, len(names))
     classes = by_class(*_counts(table))

@@ -19,6 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from qkv.blocks.crf import IndependentTags, LinearChainCRF
 from qkv.blocks.fast_paths import as_built, evaluating
 from qkv.blocks.heads import FirstPooling
 from qkv.data.encode import EncodedRows, TextOrPair, encode_texts, encode_words
@@ -29,7 +30,7 @@ from qkv.models.classifier import Classifier, ClassifierConfig, EncoderPooling
 from qkv.models.table import LinearTableConfig, MLPTableConfig
 from qkv.models.tagger import Tagger, TaggerConfig
 from qkv.objectives import objective
-from qkv.objectives.classification import Problem, words_of
+from qkv.objectives.classification import Problem, words_first, words_of
 from qkv.objectives.objective import Source, TextInputs
 from qkv.objectives.order import longest_first
 from qkv.text.tokenizer import Tokenizer
@@ -42,6 +43,15 @@ Autocast = Callable[[], AbstractContextManager[object]]
 TableConfig = LinearTableConfig | MLPTableConfig
 
 
+@dataclass(frozen=True)
+class Answers:
+    """A share for every label of each row, (N, L), or of each tagged word, (W, L); or the numbers, (N, 1). Of tags that
+    are chosen together, `chosen` has those of the best sequence, which need not be the likeliest of single words."""
+
+    shares: NDArray[np.float32]
+    chosen: NDArray[np.int64] | None = None
+
+
 def answers(
     model: nn.Module,
     rows: Source,
@@ -49,24 +59,40 @@ def answers(
     autocast: Autocast = nullcontext,
     precision: Precision = "f32",
     watch: Callable[[int], None] | None = None,
-) -> NDArray[np.float32]:
-    """A share for every label of each row, (N, L), or of each tagged word, (W, L); or the numbers, (N, 1).
-
-    `watch` is called with the number of rows that are done.
-    """
-    words = rows.word_starts if isinstance(rows, EncodedRows) else None
+) -> Answers:
+    """What the model answers to each row. `watch` is called with the number of rows that are done."""
+    if isinstance(rows, EncodedRows) and rows.word_starts is not None:
+        return _tags(model, rows, _scores(model, rows, autocast, precision, watch))
     table = np.zeros((0, 0), dtype=np.float32)
     for which, scores in _scores(model, rows, autocast, precision, watch):
         shares = scores if problem == "regression" else scores.softmax(-1) if problem == "single" else scores.sigmoid()
         if not len(table):
-            table = np.zeros((len(rows if words is None else words), shares.size(-1)), dtype=np.float32)
-        if not isinstance(rows, EncodedRows) or words is None:
-            table[which] = shares.numpy()
+            table = np.zeros((len(rows), shares.size(-1)), dtype=np.float32)
+        table[which] = shares.numpy()
+    return Answers(table)
+
+
+@torch.inference_mode()
+def _tags(model: nn.Module, rows: EncodedRows, scores: Iterator[tuple[NDArray[np.int64], Tensor]]) -> Answers:
+    """The answers for tagged words: their probabilities, and the best sequence of tags."""
+    assert rows.word_starts is not None
+    chain: IndependentTags | LinearChainCRF = getattr(model, "chain", IndependentTags())
+    table, chosen = np.zeros((0, 0), dtype=np.float32), np.zeros(len(rows.word_starts), dtype=np.int64)
+    device = next(model.parameters()).device
+    for which, own in scores:
+        if not len(table):
+            table = np.zeros((len(rows.word_starts), own.size(-1)), dtype=np.float32)
+        chosen_places = torch.zeros(own.shape[:2], dtype=torch.bool)
+        ranges = [words_of(rows, row) for row in which.tolist()]
+        for place, (_, _, places) in enumerate(ranges):
+            chosen_places[place, places] = True
+        emissions, words = (part.to(device) for part in words_first(own, chosen_places))
+        if not emissions.size(1):
             continue
-        for place, row in enumerate(which.tolist()):
-            begin, end, places = words_of(rows, row)
-            table[begin:end] = shares[place, places].numpy()
-    return table
+        shares, best = chain.marginals(emissions, words).cpu().numpy(), chain.best_path(emissions, words).cpu().numpy()
+        for place, (begin, end, _) in enumerate(ranges):
+            table[begin:end], chosen[begin:end] = shares[place, : end - begin], best[place, : end - begin]
+    return Answers(table, chosen if isinstance(chain, LinearChainCRF) else None)
 
 
 def _scores(
@@ -166,7 +192,7 @@ def classify(
     if alone is not None:
         raise InputError(f"{alone[:60]!r}: pairs are classified here; expected two texts: classify([(one, other)]).")
     rows = encode_texts(tokenizer, texts, config.context, pairs=pairs)
-    shares = answers(model, rows, config.problem, precision=precision)
+    shares = answers(model, rows, config.problem, precision=precision).shares
     return [decided(config, row) for row in shares], rows.notes("texts", config.context)
 
 
@@ -174,13 +200,13 @@ def classify_numbers(model: nn.Module, config: object, rows: Sequence[Sequence[f
     """A decision for each row of a table of numbers, in their order; NaN where a number is missing."""
     assert isinstance(config, TableConfig)
     numbers = np.array(rows, dtype=np.float32).reshape(-1, len(config.columns))
-    return [decided(config, row) for row in answers(model, numbers, config.problem)]
+    return [decided(config, row) for row in answers(model, numbers, config.problem).shares]
 
 
 def classify_images(model: nn.Module, config: object, pixels: NDArray[np.uint8]) -> list[Decision]:
     """A decision for each image, in their order."""
     assert isinstance(config, ClassifierConfig)
-    return [decided(config, row) for row in answers(model, pixels, config.problem)] if len(pixels) else []
+    return [decided(config, row) for row in answers(model, pixels, config.problem).shares] if len(pixels) else []
 
 
 def decided(config: ClassifierConfig | TableConfig, row: NDArray[np.float32]) -> Decision:
@@ -200,15 +226,17 @@ def cut_words(text: str) -> list[str]:
 def tag(
     model: nn.Module, config: object, tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]
 ) -> tuple[list[list[TaggedWord]], list[str]]:
-    """A tag for every word of every sentence."""
+    """A tag for every word of every sentence, with its probability."""
     require(config, "tagger")
     assert isinstance(config, TaggerConfig)
     rows = encode_words(tokenizer, sentences, config.context)
-    shares = iter(answers(model, rows, "single"))
+    found = answers(model, rows, "single")
+    numbers = iter(found.shares.argmax(-1).tolist() if found.chosen is None else found.chosen.tolist())
+    shares = iter(found.shares)
     tagged = [
         [
-            TaggedWord(word, config.labels[int(row.argmax())], float(row.max()))
-            for word, row in zip(words, shares, strict=False)
+            TaggedWord(word, config.labels[tag], float(row[tag]))
+            for word, tag, row in zip(words, numbers, shares, strict=False)
         ]
         for words in sentences
     ]

@@ -51,6 +51,7 @@ class LabelledScore(ShownResult):
     answers: NDArray[np.float32]  # shares of the labels, or numbers; of tags, word by word
     examples: Examples | None = None  # those that were scored, where somebody will look at them
     own: Mapping[str, float] = field(default_factory=dict)  # metrics of one's own
+    chosen: NDArray[np.int64] | None = None  # tags that were chosen together; None: the likeliest are given
 
     @property
     def value(self) -> float:
@@ -73,7 +74,8 @@ def evaluate_labelled(
     watch: Callable[[int], None] | None = None,
 ) -> LabelledScore:
     """`watch` is called with the number of rows that are done."""
-    return score_examples(decisions.answers(model, rows, problem, autocast, watch=watch), examples, problem)
+    found = decisions.answers(model, rows, problem, autocast, watch=watch)
+    return score_examples(found.shares, examples, problem, found.chosen)
 
 
 def main_metric(examples: Examples, problem: Problem) -> str:
@@ -83,9 +85,11 @@ def main_metric(examples: Examples, problem: Problem) -> str:
     return {"single": "accuracy", "multi": "micro_f1", "regression": "pearson"}[problem]
 
 
-def score_examples(answers: NDArray[np.float32], examples: Examples, problem: Problem) -> LabelledScore:
+def score_examples(
+    answers: NDArray[np.float32], examples: Examples, problem: Problem, chosen: NDArray[np.int64] | None = None
+) -> LabelledScore:
     if isinstance(examples, TagExamples):
-        return score_tags(answers, examples)
+        return score_tags(answers, examples, chosen)
     return score_answers(answers, examples.targets, examples.labels.names, problem)
 
 
@@ -125,9 +129,12 @@ def logged_scores(result: LabelledScore, targets: Array, problem: Problem) -> di
     return {**scores, "parts": stretches, **result.own}
 
 
-def score_tags(answers: NDArray[np.float32], examples: TagExamples) -> LabelledScore:
+def score_tags(
+    answers: NDArray[np.float32], examples: TagExamples, chosen: NDArray[np.int64] | None = None
+) -> LabelledScore:
+    """Score tags: those that were chosen, by default the likeliest of each word."""
     names = examples.labels.names
-    words = class_score(answers, examples.targets, names)
+    words = class_score(answers, examples.targets, names, chosen)
     borders = [0, *np.cumsum(examples.lengths).tolist()]
     if not is_spans(names):
         # the tags of a sentence depend on each other: the interval draws sentences
@@ -135,10 +142,10 @@ def score_tags(answers: NDArray[np.float32], examples: TagExamples) -> LabelledS
         counts = np.stack([correct, examples.lengths], axis=1)
         (accuracy,) = bootstrap_rows(counts, lambda drawn, kinds: share_of_totals(drawn @ kinds, len(counts))[:, None])
         words = replace(words, accuracy=accuracy)
-        return LabelledScore("accuracy", accuracy, words.loss, words, answers)
+        return LabelledScore("accuracy", accuracy, words.loss, words, answers, chosen=chosen)
     true, predicted = (
         [[names[number] for number in tags[begin:end].tolist()] for begin, end in pairwise(borders)]
         for tags in (words.targets, words.predictions)
     )
     spans = span_score(true, predicted)
-    return LabelledScore("span_f1", spans.f1, words.loss, spans, answers)
+    return LabelledScore("span_f1", spans.f1, words.loss, spans, answers, chosen=chosen)

@@ -136,7 +136,8 @@ def true_and_said(score: LabelledScore, examples: Examples) -> tuple[list[Any], 
     if isinstance(score.score, MultilabelScore):
         several = [[tuple(compress(names, row)) for row in table] for table in (targets > 0, answers > SURE)]
         return several[0], several[1]
-    labels = [[names[number] for number in numbers.tolist()] for numbers in (targets, answers.argmax(-1))]
+    said = answers.argmax(-1) if score.chosen is None else score.chosen
+    labels = [[names[number] for number in numbers.tolist()] for numbers in (targets, said)]
     if not isinstance(examples, TagExamples):
         return labels[0], labels[1]
     borders = [0, *examples.lengths.cumsum().tolist()]

@@ -83,13 +83,15 @@ def row_statistics(result: LabelledScore, examples: Examples, metric: str = "aut
     return RowStatistics("accuracy", score.correct[:, None].astype(np.int64), mean)
 
 
-def compared_statistics(answers: Array, examples: Examples, problem: Problem) -> RowStatistics:
+def compared_statistics(
+    answers: Array, examples: Examples, problem: Problem, chosen: Array | None = None
+) -> RowStatistics:
     """The statistics by which a model is compared with its baselines: the metric of the task and, for numbers, the
     squared error, because the answers of a constant have no correlation."""
     if problem == "regression":
         errors = (answers[:, 0].astype(np.float64) - examples.targets) ** 2
         return RowStatistics("squared_error", errors[:, None], mean, (0.0, float(errors.max(initial=0.0)) or 1.0))
-    return row_statistics(score_examples(answers, examples, problem), examples)
+    return row_statistics(score_examples(answers, examples, problem, chosen), examples)
 
 
 def require_metric(metric: str, main_metric: str, classes: int) -> None:

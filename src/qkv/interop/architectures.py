@@ -164,6 +164,11 @@ def encoder_of(config: Any) -> Any:
 def class_name(config: Config, family: Family) -> str:
     """The class of transformers that computes the same as a model of qkv."""
     encoder = encoder_of(config)
+    if getattr(config, "head", "") == "crf":
+        raise ConfigError(
+            "a tagger with a CRF has no equivalent in transformers, whose taggers decide each word alone, so it cannot "
+            "be exported there. Train one with --set model.head=linear."
+        )
     fitting = {name: other for name, other in family.items() if isinstance(config, other.config)}
     for name, other in fitting.items():
         pairs = [(config, other.values), (encoder, other.encoder)]

@@ -22,7 +22,7 @@ from qkv.blocks.heads import AttentionPooling, FirstPooling, LastPooling, MaxPoo
 from qkv.blocks.tap import Tap
 from qkv.config import Positive, Share, strict
 from qkv.models.bert import BertConfig
-from qkv.models.encoders import Encoded, TextOrImageEncoder, build, require_fit
+from qkv.models.encoders import GIVES_SCORES, Encoded, TextOrImageEncoder, build, require_fit
 
 
 @strict
@@ -45,7 +45,7 @@ class ClassifierConfig(Encoded):
         pooler = getattr(self.encoder, "pooler", "none")
         if pooler != expected:
             raise ValueError(f"pooling = {self.pooling!r} needs encoder.pooler = {expected!r}, not {pooler!r}")
-        if self.encoder.kind == "linear" and (self.head != "linear" or self.dropout):
+        if self.encoder.kind in GIVES_SCORES and (self.head != "linear" or self.dropout):
             given = f"not head = {self.head!r}, dropout = {self.dropout}"
             raise ValueError(f"a linear model gives the scores itself: expected head = 'linear', dropout = 0, {given}")
 
@@ -65,7 +65,7 @@ class ClassifierConfig(Encoded):
             case plain:
                 pooling = {"first": FirstPooling, "mean": MeanPooling, "last": LastPooling, "max": MaxPooling}[plain]()
         dropout = Dropout(self.dropout)
-        if self.encoder.kind == "linear":
+        if self.encoder.kind in GIVES_SCORES:
             return Classifier(encoder, pooling, nn.Identity(), nn.Identity())
         last = nn.Linear(width, len(self.labels), bias=self.head != "no-bias")
         if self.head != "two-layer":

@@ -21,6 +21,9 @@ TextEncoder = Annotated[ModelConfig, ByKind(TEXT_ENCODERS | LANGUAGE_MODELS)]
 TextOrImageEncoder = Annotated[ModelConfig, ByKind(TEXT_ENCODERS | LANGUAGE_MODELS | IMAGE_ENCODERS)]
 
 
+GIVES_SCORES = ("linear", "linear-words")  # encoders that give a score for each label themselves
+
+
 class Encoded:
     encoder: Any
     labels: tuple[str, ...] = ()
@@ -44,7 +47,7 @@ class Encoded:
 
 def require_fit(config: ModelConfig, labels: int) -> None:
     """Refuse an encoder that cannot have this number of labels, where a recipe or a model's file names it."""
-    if config.kind == "linear" and config.width not in (0, labels):
+    if config.kind in GIVES_SCORES and config.width not in (0, labels):
         raise ValueError(
             f"a linear model has a score for each label: expected encoder.width = {labels} (or 0), not {config.width}"
         )
@@ -52,7 +55,7 @@ def require_fit(config: ModelConfig, labels: int) -> None:
 
 def build(config: ModelConfig, labels: int) -> Any:
     """The encoder of a config; a linear one gives a score for each label, a language model leaves its head behind."""
-    if config.kind == "linear":
+    if config.kind in GIVES_SCORES:
         return replace(config, width=labels).build()
     return FromLanguageModel(config.build(), config.width) if config.kind in LANGUAGE_MODELS else config.build()
 

@@ -18,6 +18,7 @@ from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import Embedding, Segments, SpelledEmbedding, TokenMask, Tokens
 from qkv.blocks.recurrent import CELLS, Directions, LearnedStart, Recurrent, ZeroStart
 from qkv.blocks.tap import Tap
+from qkv.blocks.word_features import WordFeatures, at_tokens
 from qkv.config import Context, CountOrZero, Layers, Share, Width, WidthOrZero, strict
 from qkv.models.defaults import ClassifierDefaults, Classifiers
 
@@ -38,6 +39,8 @@ class RecurrentEncoderConfig:
     start: Literal["zero", "learned"] = "zero"  # the hidden vector before the first word, h0
     embedding_width: WidthOrZero = 0  # 0: the width
     letters: CountOrZero = 0  # rows of a table of letter n-grams, so that a token knows its spelling; 0: none
+    features: CountOrZero = 0  # rows of a table of features of words, which are then read word by word; 0: tokens
+    feature_dropout: Share = 0.0
     context: Context = 512  # where texts are cut; nothing in the model depends on it
     dropout: Share = 0.0
     recurrent: ClassVar[bool] = True  # it reads on, however short the texts were that taught it
@@ -51,15 +54,26 @@ class RecurrentEncoderConfig:
         },
     }
     taggers: ClassVar[Classifiers] = {
-        cell: ClassifierDefaults(_spelled(cell, 0.3), dropout=0.3, learning_rate=4e-3, batch=32, epochs=6.0)
+        cell: ClassifierDefaults(
+            {
+                "cell": cell, "width": 200, "embedding_width": 128, "features": 32_768, "feature_dropout": 0.1,
+                "dropout": 0.3,
+            },
+            dropout=0.3, head="crf", learning_rate=4e-3, batch=32, epochs=15.0, steps=2000,
+        )
         for cell in ("rnn", "gru", "lstm")
-    }
+    }  # fmt: skip
 
     def __post_init__(self) -> None:
         if self.width % self.directions:
             raise ValueError(f"width {self.width} does not divide into {self.directions} directions")
         if self.letters == 1:  # its first row stands for no letters
             raise ValueError("letters = 1: expected 0 (none) or at least 2")
+        if self.features == 1 or (self.features and self.letters):
+            raise ValueError(
+                f"features = {self.features}, letters = {self.letters}: expected features = 0 (none) or at least 2, "
+                "and one of the two, because the features of a word include its letters"
+            )
 
     def build(self) -> RecurrentEncoder:
         return RecurrentEncoder(self)
@@ -77,23 +91,35 @@ class RecurrentEncoder(nn.Module):
             hidden = width // config.directions
             return Recurrent(cell(inputs, hidden, batch_first=True), start(parts, 1, hidden))
 
-        self.embedding = (
-            SpelledEmbedding(config.vocabulary, numbers, config.letters)
-            if config.letters
-            else Embedding(config.vocabulary, numbers)
-        )
+        if config.features:
+            self.embedding: nn.Module = WordFeatures(
+                config.vocabulary, numbers, config.features, config.feature_dropout
+            )
+        elif config.letters:
+            self.embedding = SpelledEmbedding(config.vocabulary, numbers, config.letters)
+        else:
+            self.embedding = Embedding(config.vocabulary, numbers)
         self.dropout = Dropout(config.dropout)
         self.embedded = Tap()
         inputs = [numbers, *(width for _ in range(config.layers - 1))]
         self.blocks = nn.ModuleList(
             Directions(*(direction(numbers) for _ in range(config.directions))) for numbers in inputs
         )
-        initialization.normal_(self.embedding.modules(), 0.05)
+        if isinstance(self.embedding, WordFeatures):  # a feature that training never shows says nothing
+            nn.init.zeros_(self.embedding.table.weight)
+        else:
+            initialization.normal_(self.embedding.modules(), 0.05)
         initialization.recurrent_(self.modules())
 
     def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
         """Padding comes after the text."""
-        x = self.embedded(self.embedding(tokens))
+        if isinstance(self.embedding, WordFeatures):
+            words = self.embedding.words(tokens, present)
+            return at_tokens(self._read(self.embedding(words), words.mask), words)
+        return self._read(self.embedding(tokens), present)
+
+    def _read(self, x: Float[Tensor, "B T _"], present: TokenMask) -> Float[Tensor, "B T D"]:
+        x = self.embedded(x)
         for block in self.blocks:
             x = block(self.dropout(x), present)
         return x

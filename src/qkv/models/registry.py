@@ -66,6 +66,7 @@ LANGUAGE_MODELS = _models(  # without their heads they are encoders of texts, to
 TEXT_ENCODERS = _models(
     {
         "linear": "bag_of_ngrams:LinearConfig",
+        "linear-words": "linear_words:LinearWordsConfig",
         "bag": "bag_of_ngrams:BagConfig",
         "text-cnn": "text_cnn:TextCNNConfig",
         "recurrent-encoder": "recurrent_encoder:RecurrentEncoderConfig",
@@ -81,6 +82,7 @@ CLASSIFIERS = {  # the names that --model takes for labelled texts, and the enco
     **dict.fromkeys(("rnn", "gru", "lstm"), "recurrent-encoder"),
     **{kind: kind for kind in ("encoder", "bert", "modern", "gpt")},
 }
+TAGGERS = {**dict.fromkeys(("rnn", "gru", "lstm"), "recurrent-encoder"), "linear": "linear-words"}
 IMAGE_ENCODERS = _models({"picture-cnn": "image_cnn:PictureCNNConfig", "patches": "vision:PatchesConfig"})
 IMAGE_CLASSIFIERS = {"cnn": "picture-cnn", "vision": "patches"}
 TABLE_MODELS = _models({"linear-table": "table:LinearTableConfig", "mlp-table": "table:MLPTableConfig"})

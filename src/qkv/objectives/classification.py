@@ -9,7 +9,10 @@ a number          (z - y)² / variance of y in the training data, so that losses
 Examples may be weighted by class or by length; the weights have a mean of one over the training data.
 
 Tagging is a decision about each word, such as its part of speech or whether it belongs to a name (deck 002). A word of
-several tokens is tagged at its first token (Devlin et al. 2019, section 5.3); the other tokens have no target.
+several tokens is tagged at its first token (Devlin et al. 2019, section 5.3); the other tokens have no target. The loss
+of a sentence is -log p of its tags: each by a softmax, or all together by a linear-chain CRF (blocks/crf.py). Spans are
+rare, and a model that is in doubt leaves them out. With a cost c of missed words the tags compete with those that are
+wrong in this way and score c more: recall-oriented softmax-margin (Gimpel and Smith 2010; Mohit et al. 2012).
 """
 
 from __future__ import annotations
@@ -20,11 +23,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 import torch.nn.functional as F
-from jaxtyping import Int
+from jaxtyping import Bool, Int, Shaped
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from qkv.config import Count, Share, strict
+from qkv.blocks.crf import LinearChainCRF
+from qkv.config import Count, PositiveOrZero, Share, strict
 from qkv.data.encode import EncodedRows
 from qkv.objectives.objective import ArrayInputs, Batch, Source, TensorBatch, TextInputs, inputs, text_inputs
 from qkv.objectives.order import ByLength
@@ -114,6 +118,7 @@ NO_TARGET = -1  # the target of a token that is not the first of a word
 class TaggingConfig:
     kind: Literal["tagging"] = "tagging"
     smoothing: Share = 0.0
+    missed_cost: PositiveOrZero = 0.0  # of tagging a word of a span as outside, in a CRF: more spans are found
     evaluation_examples: Count | None = None  # of the validation set, in each evaluation during training; None: open
 
 
@@ -131,9 +136,15 @@ class Tagging:
     """The objective for sentences; `tags` are the tags of all their words in one array."""
 
     def __init__(
-        self, config: TaggingConfig, rows: EncodedRows, tags: NDArray[np.integer], batch: int, seed: int
+        self,
+        config: TaggingConfig,
+        rows: EncodedRows,
+        tags: NDArray[np.integer],
+        batch: int,
+        seed: int,
+        outside: int | None = None,  # the number of the tag outside of spans, where tags mark spans
     ) -> None:
-        self.config, self.rows, self.tags = config, rows, tags
+        self.config, self.rows, self.tags, self.outside = config, rows, tags, outside
         self.order = ByLength(rows.lengths, batch, seed)
         self.samples = self.order.samples
 
@@ -149,10 +160,28 @@ class Tagging:
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         assert isinstance(batch, TaggingBatch)
         logits = batch.read.read_by(model).float()
+        if isinstance(chain := getattr(model, "chain", None), LinearChainCRF):
+            scores, words = words_first(logits, batch.targets != NO_TARGET)
+            targets, _ = words_first(batch.targets.unsqueeze(2), batch.targets != NO_TARGET)
+            tags = targets.squeeze(2)
+            if self.outside is not None and self.config.missed_cost:
+                scores = scores.clone()
+                scores[..., self.outside] += self.config.missed_cost * (tags != self.outside)
+            return -chain.log_likelihood(scores, tags, words).sum()
         return F.cross_entropy(
             logits.flatten(0, 1), batch.targets.flatten(),
             ignore_index=NO_TARGET, reduction="sum", label_smoothing=self.config.smoothing,
         )  # fmt: skip
+
+
+def words_first(
+    values: Shaped[Tensor, "B T N"], chosen: Bool[Tensor, "B T"]
+) -> tuple[Shaped[Tensor, "B W N"], Bool[Tensor, "B W"]]:
+    """The values at the chosen places of each row, one after the other, and where there are such."""
+    number = int(chosen.sum(1).max())
+    order = torch.argsort(~chosen, dim=1, stable=True)[:, :number]
+    there = torch.arange(number, device=chosen.device) < chosen.sum(1, keepdim=True)
+    return values.gather(1, order.unsqueeze(2).expand(-1, -1, values.size(2))), there
 
 
 def words_of(rows: EncodedRows, row: int) -> tuple[int, int, NDArray[np.int64]]:

@@ -143,7 +143,7 @@ def _score_network(plan: ComparisonPlan, run: TrainedRun, session: Session, mode
     rows = task.prepared.rows(data.test, task.context)
     answers = decisions.answers(model, rows, task.problem, autocast_factory(recipe.training))
     speed = len(data.test) / max(time.perf_counter() - started_at, 1e-9)
-    test_result = score_examples(answers, data.test, task.problem)
+    test_result = score_examples(answers.shares, data.test, task.problem, answers.chosen)
     results = {"valid": valid_result, "test": test_result}
     remarks = report.remarks(session, task, results, None)  # the comparison has the baselines
     write_card(session, report.card_content(session, task, results, remarks, None))

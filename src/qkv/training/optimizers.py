@@ -82,7 +82,7 @@ class Muon(torch.optim.Optimizer):
 
 # Names of modules; as an encoder may contain them, a parameter belongs to them if any part of its dotted name is one.
 EMBEDDING_NAMES = frozenset({"embedding", "positions", "segments"})
-HEAD_NAMES = frozenset({"head", "order"})
+HEAD_NAMES = frozenset({"head", "order", "chain"})
 
 
 def is_matrix(name: str, parameter: Tensor) -> bool:

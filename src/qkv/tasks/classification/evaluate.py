@@ -76,16 +76,21 @@ def score_in_time(
     """The score on as many examples as `pace` has time for, and these examples in their original order."""
     order, done = pace.order(len(examples)), 0
     answers_by_index: dict[int, NDArray[np.float32]] = {}
+    chosen_by_index: dict[int, NDArray[np.int64]] = {}
     for begin, end in pace.portions(len(examples), FIRST_PORTION):
         indices = np.sort(order[begin:end])
         portion = examples.select(indices)
-        rows = answers(model, rows_of(portion), problem, autocast, watch=pace.watch(begin, len(examples)))
+        found = answers(model, rows_of(portion), problem, autocast, watch=pace.watch(begin, len(examples)))
         lengths = portion.lengths if isinstance(portion, TagExamples) else np.ones(len(portion), dtype=np.int64)
-        answers_by_index |= zip(indices.tolist(), np.split(rows, np.cumsum(lengths)[:-1]), strict=True)
+        borders = np.cumsum(lengths)[:-1]
+        answers_by_index |= zip(indices.tolist(), np.split(found.shares, borders), strict=True)
+        if found.chosen is not None:
+            chosen_by_index |= zip(indices.tolist(), np.split(found.chosen, borders), strict=True)
         done = end
     scored = examples.select(np.sort(order[:done]))
     in_order = np.concatenate([answers_by_index[index] for index in sorted(answers_by_index)])
-    return score_examples(in_order, scored, problem), scored
+    chosen = np.concatenate([chosen_by_index[index] for index in sorted(chosen_by_index)]) if chosen_by_index else None
+    return score_examples(in_order, scored, problem, chosen), scored
 
 
 COLUMN_ROLES = ("text", "text2", "label")

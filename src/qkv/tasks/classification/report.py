@@ -270,10 +270,17 @@ def model_summary(model: Any) -> str:
     context = f", texts of {model.context} tokens" if model.vocabulary else ""
     if encoder is model:
         return f"{kind if kind == 'linear' else f'{kind} {shape}'} on {len(model.columns):,} columns of numbers"
+    if encoder.kind == "linear-words":
+        return f"linear {model.kind} on features of words and their neighbours{_chain(model)}{context}"
     if kind == "linear":  # it has no layers, heads or width
         return f"linear {model.kind} on words and their {encoder.ngrams}-grams{context}"
     head = {"two-layer": ", two-layer head", "no-bias": ", no bias"}.get(getattr(model, "head", "linear"), "")
-    return f"{kind} {shape} {model.kind}{pooling}{head}{context}"
+    return f"{kind} {shape} {model.kind}{pooling}{head}{_chain(model)}{context}"
+
+
+def _chain(model: Any) -> str:
+    """What is said of a tagger that chooses the tags of a sentence together."""
+    return " with a CRF" if getattr(model, "head", "") == "crf" else ""
 
 
 def evaluation_report(bundle: Bundle, config: ExamplesConfig, own: OwnMetrics, progress: Progress) -> EvaluationReport:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import nn
 
 from qkv.config import LazyClasses, toml_values
-from qkv.data.examples import Array, Labelled, NumberExamples
+from qkv.data.examples import Array, Labelled, NumberExamples, TagExamples
 from qkv.errors import ConfigError
+from qkv.evaluation.spans import is_spans
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import (
     CLASSIFIERS,
@@ -25,6 +27,7 @@ from qkv.models.registry import (
     IMAGE_ENCODERS,
     LANGUAGE_MODELS,
     TABLE_MODELS,
+    TAGGERS,
     TEXT_ENCODERS,
     ModelConfig,
     is_recurrent,
@@ -40,8 +43,18 @@ from qkv.recipe.recipe import MutableSection, Section, unknown_model_error
 from qkv.text.tokenizer import Tokenizer
 
 SMALL_ENCODER = 8_000_000  # parameters; a smaller encoder is finetuned at a higher learning rate
-TEXT_ONLY = ("linear", "mlp", "bag")  # systems that classify whole texts but cannot tag words
-CLASSIFIER_KEYS = ("pooling", "head", "labels", "problem", "dropout")  # of a section [model]; others are the encoder's
+TEXT_ONLY = ("mlp", "bag")  # systems that classify whole texts but cannot tag words
+CLASSIFIER_KEYS = (
+    "pooling",
+    "head",
+    "labels",
+    "problem",
+    "dropout",
+    "scheme",
+)  # of a section [model]; others are the encoder's
+
+
+CONTINUED = "##"  # before word pieces that do not begin a word
 
 
 class Systems(Mapping[str, ClassifierDefaults]):
@@ -63,9 +76,7 @@ class Systems(Mapping[str, ClassifierDefaults]):
 
 
 TEXT_SYSTEMS = Systems(TEXT_ENCODERS | LANGUAGE_MODELS, CLASSIFIERS)
-TAGGING_SYSTEMS = Systems(
-    TEXT_ENCODERS, {name: kind for name, kind in CLASSIFIERS.items() if kind == "recurrent-encoder"}, "taggers"
-)
+TAGGING_SYSTEMS = Systems(TEXT_ENCODERS, TAGGERS, "taggers")
 IMAGE_SYSTEMS = Systems(IMAGE_ENCODERS, IMAGE_CLASSIFIERS)
 NUMBER_SYSTEMS = Systems(TABLE_MODELS, {kind.removesuffix("-table"): kind for kind in TABLE_MODELS})
 DEFAULT_NUMBER_SYSTEM = "mlp"
@@ -80,6 +91,16 @@ def long_text_system(data: Labelled) -> str | None:
     """The default system where texts are long, or None."""
     system = LONG_TEXT_SYSTEMS.get(data.task)
     return system if system and float(np.median(data.train.lengths)) > LONG_TEXTS else None
+
+
+FEW_TAGGED_WORDS = 100_000
+MISSED_COST = 2.0  # of words of spans that are tagged as outside; decision 19 has the trials
+
+
+def system_of_few_spans(data: Labelled) -> str | None:
+    """The default tagger where there are few sentences with spans, or None. A network memorises their words."""
+    few = isinstance(data.train, TagExamples) and len(data.train.targets) < FEW_TAGGED_WORDS
+    return "linear" if few and is_spans(data.labels.names) else None
 
 
 def cheaper_systems(data: Labelled) -> list[tuple[str, Section]]:
@@ -98,6 +119,13 @@ def system_names(task: str) -> list[str]:
         return list(IMAGE_SYSTEMS)
     names = [name for name in TEXT_SYSTEMS if task != "tagging" or name not in TEXT_ONLY]
     return [*names, *presets(TEXT_SYSTEMS.kinds)]
+
+
+def tagging_tokenizer(model: Section) -> Literal["bpe", "wordpiece"]:
+    """The kind of tokenizer that a tagger learns by default. Byte pairs tell a word's first token from the others, and
+    lose no character: from them a model can read how each word is written."""
+    own = model.get("kind", DEFAULT_SYSTEMS["tagging"]) in TAGGING_SYSTEMS and "letters" not in model
+    return "bpe" if own else "wordpiece"
 
 
 def find_system(name: str, task: str, where: str) -> ClassifierDefaults:
@@ -142,12 +170,16 @@ def classifier_section(model: Section, task: str, where: str) -> tuple[MutableSe
     system = find_system(str(model.get("kind", DEFAULT_SYSTEMS[task])), task, where)
     given = {key: value for key, value in model.items() if key != "kind"}
     encoder = {**system.encoder, **{key: value for key, value in given.items() if key not in CLASSIFIER_KEYS}}
-    if "dropout" in given and encoder["kind"] not in ("bag", "linear", "picture-cnn"):
+    if "letters" in given and "features" not in given:  # the features of a word include its letters
+        encoder.pop("features", None)
+    if "dropout" in given and encoder["kind"] not in ("bag", "linear", "linear-words", "picture-cnn"):
         encoder["dropout"] = given["dropout"]
     section: MutableSection = {"kind": kind, "dropout": system.dropout, "encoder": encoder}
     if kind == "classifier":
         section |= {"pooling": system.pooling, "head": system.head}
-    elif "pooler" in encoder:
+    elif system.head == "crf":
+        section["head"] = system.head
+    if kind == "tagger" and "pooler" in encoder:
         encoder["pooler"] = "none"
     return {**section, **{key: value for key, value in given.items() if key in CLASSIFIER_KEYS}}, system
 
@@ -163,6 +195,8 @@ def finetuning_section(
     dropout = given.get("dropout", 0.1)
     encoder = origin.encoder_section(source, dropout)
     section: MutableSection = {"kind": kind, "dropout": dropout, "encoder": encoder}
+    if kind == "tagger":  # transformers has no CRF: a head that is not asked for is one that can be exported
+        section["head"] = given.get("head") or getattr(source.config, "head", "linear")
     if kind == "classifier":
         # as in Hugging Face: BERT has a pooler, DistilBERT (which has no segments) a head of two layers on [CLS]
         pooling, head = ("mean", "linear")
@@ -216,7 +250,7 @@ def _systems_with_encoder(encoder: MutableSection) -> dict[str, ClassifierDefaul
     """By name, the systems with this kind of encoder and, if it is recurrent, this kind of cell."""
     same_kind = {
         name: systems[name]
-        for systems in (TEXT_SYSTEMS, IMAGE_SYSTEMS)
+        for systems in (TAGGING_SYSTEMS, TEXT_SYSTEMS, IMAGE_SYSTEMS)
         for name in systems
         if systems.names[name] == encoder.get("kind")
     }
@@ -229,6 +263,22 @@ def token_spellings(tokenizer: Tokenizer | None) -> list[str]:
     assert tokenizer is not None
     ids = range(tokenizer.vocabulary)
     return ["" if tokenizer.is_special(token) else tokenizer.piece(token) for token in ids]
+
+
+def word_spellings(tokenizer: Tokenizer | None) -> list[bytes]:
+    """How each token of a vocabulary is written: with a blank before those that begin a word; empty if special."""
+    assert tokenizer is not None
+    spellings = []
+    for token in range(tokenizer.vocabulary):
+        if tokenizer.is_special(token):
+            spellings.append(b"")
+        elif tokenizer.kind in ("bpe", "sentencepiece", "unigram"):
+            spellings.append(tokenizer.spelled(token))
+        else:
+            piece = tokenizer.piece(token)
+            inside = tokenizer.kind == "wordpiece" and piece.startswith(CONTINUED)
+            spellings.append(piece.removeprefix(CONTINUED).encode() if inside else b" " + piece.encode())
+    return spellings
 
 
 def set_image_sizes(encoder: MutableSection, shape: tuple[int, ...], given: Section) -> None:

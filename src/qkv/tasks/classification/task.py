@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,21 +12,24 @@ import numpy as np
 from torch import nn
 
 from qkv.blocks.embeddings import SpelledEmbedding
+from qkv.blocks.word_features import Spelling
 from qkv.config import LazyClasses, parse
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.descriptions import TrainingPlan
 from qkv.data.detect import Detected
-from qkv.data.examples import Examples, ImageExamples, LabelMap, NumberExamples
+from qkv.data.examples import Examples, ImageExamples, LabelMap, NumberExamples, TagExamples
 from qkv.data.findings import Assumption, Progress
 from qkv.data.prepare_examples import PreparedExamples, prepare_examples
 from qkv.data.split import even_order
 from qkv.doctor.labelled import LabelledBaselines
 from qkv.errors import ConfigError
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, logged_scores
+from qkv.evaluation.spans import is_spans
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import LABELLED_MODELS, is_recurrent
+from qkv.models.tag_schemes import Scheme, scheme_of
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin
@@ -88,8 +92,9 @@ class ClassificationTask(Task):
         tokenizer = origin.open_start(start).optional_tokenizer if start else None
         previews = detected.previews if detected else None
         prepared = prepare_examples(
-            corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, previews=previews
-        )
+            corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, previews=previews,
+            tagging_kind=systems.tagging_tokenizer(draft.model),
+        )  # fmt: skip
         return cls(prepared)
 
     @property
@@ -140,6 +145,15 @@ class ClassificationTask(Task):
             model, training = self._number_model(draft, data.train)
         else:
             model, training = self._classifier(draft), draft.training
+        if draft.task.get("missed_cost") and model.get("head") != "crf":
+            raise ConfigError("task.missed_cost is for tags that a CRF chooses together: --set model.head=crf.")
+        if draft.task.get("smoothing") and model.get("head") == "crf":
+            raise ConfigError(
+                "task.smoothing is for tags that are decided word by word; a CRF chooses those of a sentence together. "
+                "Leave it out, or give --set model.head=linear."
+            )
+        if model.get("head") == "crf" and not draft.training.start and is_spans(self.labels.names):
+            draft = replace(draft, task={"missed_cost": systems.MISSED_COST, **draft.task})
         training = systems.with_system_defaults(training, self.system, len(data.train))
         return replace(draft, model=model, training=training), self.system.epochs
 
@@ -156,8 +170,14 @@ class ClassificationTask(Task):
                 given = {**given, "kind": long_text_system}
                 choice = f"model: {long_text_system}, because texts are long; --model takes another, as --model lstm."
                 self.add_note(Assumption(choice))
+            if not given and (system := systems.system_of_few_spans(data)):
+                given = {"kind": system}
+                choice = f"model: {system}, because few words have tags; --model takes another, as --model lstm."
+                self.add_note(Assumption(choice))
             model, self.system = systems.classifier_section(given, data.task, draft.where)
         model["labels"] = list(self.labels.names)
+        if isinstance(data.train, TagExamples) and model.get("head") == "crf":
+            model.setdefault("scheme", _scheme(data.train))
         encoder = model["encoder"]
         if isinstance(data.train, ImageExamples):
             systems.set_image_sizes(encoder, data.train.all_values.shape[1:], {**given, **given.get("encoder", {})})
@@ -202,6 +222,8 @@ class ClassificationTask(Task):
         for part in model.modules():
             if isinstance(part, SpelledEmbedding) and not recipe.training.start:
                 part.spell(systems.token_spellings(self.prepared.tokenizer))
+            if isinstance(part, Spelling) and not recipe.training.start:
+                part.spell(systems.word_spellings(self.prepared.tokenizer))
 
     def useful_steps(self, draft: Draft, epochs: float) -> int:
         """The steps of these epochs; with few examples more, because so few steps would hardly train a model."""
@@ -298,3 +320,9 @@ class ClassificationTask(Task):
             )  # fmt: skip
             results[split] = self.own.added_to(result, self._scored[split])
         return results
+
+
+def _scheme(train: TagExamples) -> Scheme:
+    """The scheme that the tags of the training split follow."""
+    pairs = {pair for example in train for pair in pairwise((None, *example.tags, None))}
+    return scheme_of(train.labels.names, pairs)

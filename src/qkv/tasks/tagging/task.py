@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from qkv.evaluation.spans import OUTSIDE, is_spans
 from qkv.objectives.classification import Tagging, TaggingConfig
 from qkv.recipe.recipe import Recipe
 from qkv.tasks.classification.task import ClassificationTask
@@ -18,4 +19,6 @@ class TaggingTask(ClassificationTask):
     def objective(self, recipe: Recipe) -> Tagging:
         rows, tags = self.split_rows("train"), self.prepared.labelled.train.targets
         task, training = expect(recipe.task, TaggingConfig), recipe.training
-        return Tagging(task, rows, tags, training.batch, training.seed)
+        names = self.prepared.labelled.train.labels.names
+        outside = names.index(OUTSIDE) if is_spans(names) and OUTSIDE in names else None
+        return Tagging(task, rows, tags, training.batch, training.seed, outside)
