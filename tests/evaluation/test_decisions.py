@@ -48,7 +48,7 @@ def alone(model: torch.nn.Module, found: EncodedRows, number: int) -> torch.Tens
     """The scores of one text, without padding and without anything clever."""
     tokens = torch.from_numpy(found.row(number).astype(np.int64)).unsqueeze(0)
     segments = None
-    if found.seconds is not None:
+    if found.second_starts is not None:
         segments = (torch.arange(tokens.size(1)) >= int(found.second_starts[number])).long().unsqueeze(0)
     with torch.no_grad():
         return model(tokens, None, segments)[0]

@@ -1,4 +1,4 @@
-"""Words as taggers know them: by form, prefixes, suffixes, shape and letter n-grams, each hashed to a row of a table.
+"""BatchWords as taggers know them: by form, prefixes, suffixes, shape and letter n-grams, each hashed to a row of a table.
 
     x_w = (Σ_f E[hash(f)] + Σ_g E[hash(g)] / sqrt(number of g)) / sqrt(1 + number of f),   g the letter n-grams of w, f
                                                                                            its other features
@@ -36,7 +36,7 @@ FEATURES = 40  # of a word that are kept; of a long one the last n-grams are lef
 REMEMBERED = 200_000  # words whose features are kept, to be looked up
 
 
-class Words(NamedTuple):
+class BatchWords(NamedTuple):
     """The words of some rows of tokens. Row 0 of every table is for "no feature"."""
 
     features: Int[Tensor, "U F"]  # hashes of the features of each distinct word
@@ -71,7 +71,7 @@ class Spelling(nn.Module):
         super()._load_from_state_dict(*args, **named)
         self._forget()
 
-    def forward(self, tokens: Tokens, present: TokenMask = None) -> Words:
+    def forward(self, tokens: Tokens, present: TokenMask = None) -> BatchWords:
         known = self._tokens or self._read()
         numbers: dict[tuple[int, ...], int] = {}
         rows, of_token = list[list[int]](), np.zeros(tokens.shape, dtype=np.int64)
@@ -92,7 +92,7 @@ class Spelling(nn.Module):
         there = np.arange(which.shape[1]) < np.array([[max(1, len(own))] for own in rows])
         table = np.array([self._look_up(word, known) for word in numbers] or [[0] * FEATURES])
         parts = (torch.from_numpy(part).to(tokens.device) for part in (table, which, there, of_token))
-        return Words(*parts)
+        return BatchWords(*parts)
 
     def _look_up(self, word: tuple[int, ...], known: list[bytes]) -> list[int]:
         found = self._features.get(word)
@@ -141,7 +141,7 @@ class WordFeatures(nn.Module):
         self.table = nn.Embedding(rows, width, padding_idx=0)
         self.kept = Dropout(dropout)
 
-    def forward(self, words: Words) -> Float[Tensor, "B W D"]:
+    def forward(self, words: BatchWords) -> Float[Tensor, "B W D"]:
         rows = in_table(words.features, self.table.num_embeddings)
         there = (rows != 0).to(self.table.weight.dtype)
         fixed, grams = there[:, :FIXED], there[:, FIXED:]
@@ -158,6 +158,6 @@ def in_table(hashes: Int[Tensor, "*_"], rows: int) -> Int[Tensor, "*_"]:
     return torch.where(hashes == 0, hashes, 1 + hashes % (rows - 1))
 
 
-def at_tokens(vectors: Float[Tensor, "B W D"], words: Words) -> Float[Tensor, "B T D"]:
+def at_tokens(vectors: Float[Tensor, "B W D"], words: BatchWords) -> Float[Tensor, "B T D"]:
     """The vector of its word for every token."""
     return vectors.gather(1, words.of_token.unsqueeze(2).expand(-1, -1, vectors.size(2)))

@@ -23,7 +23,7 @@ class Features(Protocol):
     def transform(self, examples: Any) -> Any: ...
 
 
-class WordFeatures:
+class WordCounts:
     """Words and bigrams as columns; the second text of a pair has its own columns."""
 
     def __init__(self, *, tf_idf: bool) -> None:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from qkv.data.encode import sentences_of
 from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples
 from qkv.errors import is_installed
-from qkv.evaluation.baseline_features import ColumnFeatures, Features, PixelFeatures, TaggedWordFeatures, WordFeatures
+from qkv.evaluation.baseline_features import ColumnFeatures, Features, PixelFeatures, TaggedWordFeatures, WordCounts
 from qkv.evaluation.class_metrics import f1
 from qkv.evaluation.classification_metrics import CERTAIN
 from qkv.evaluation.labelled_evaluation import score_examples
@@ -105,7 +105,7 @@ def baselines_for(data: Labelled, problem: Problem, c_values: Sequence[float] = 
             bayes_features, linear_features = ColumnFeatures(), ColumnFeatures()
             linear_name = "ridge" if regression else "logistic"
         case _:
-            bayes_features, linear_features = WordFeatures(tf_idf=False), WordFeatures(tf_idf=True)
+            bayes_features, linear_features = WordCounts(tf_idf=False), WordCounts(tf_idf=True)
             linear_name = RIDGE if regression else TF_IDF
     bayes = Baseline("naive Bayes", lambda data: _fit_bayes(data, problem, bayes_features), quick=False)
     linear = Baseline(linear_name, lambda data: _fit_linear(data, problem, linear_features, c_values))
@@ -156,7 +156,7 @@ def _fit_linear(data: Labelled, problem: Problem, features: Features, c_values: 
 
     matrix = features.fit_transform(data.train)
     is_binary = problem == "multi" or len(data.labels) == 2
-    solver = "liblinear" if is_binary and isinstance(features, WordFeatures) else "lbfgs"
+    solver = "liblinear" if is_binary and isinstance(features, WordCounts) else "lbfgs"
 
     def fit(c: float) -> tuple[Predict, int]:
         if problem != "regression":
