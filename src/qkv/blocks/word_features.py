@@ -1,4 +1,4 @@
-"""BatchWords as taggers know them: by form, prefixes, suffixes, shape and letter n-grams, each hashed to a row of a table.
+"""Words as taggers know them: by form, prefixes, suffixes, shape and letter n-grams, each hashed to a row of a table.
 
     x_w = (Σ_f E[hash(f)] + Σ_g E[hash(g)] / sqrt(number of g)) / sqrt(1 + number of f),   g the letter n-grams of w, f
                                                                                            its other features

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import STIR, Segments, TokenMask, Tokens
 from qkv.blocks.tap import Tap
-from qkv.blocks.word_features import FIXED, FORM, SHAPES, Spelling, Words, at_tokens, in_table
+from qkv.blocks.word_features import FIXED, FORM, SHAPES, BatchWords, Spelling, at_tokens, in_table
 from qkv.config import Context, Count, CountOrZero, Share, WidthOrZero, strict
 from qkv.models.defaults import ClassifierDefaults, Classifiers
 
@@ -65,7 +65,7 @@ class LinearWords(nn.Module):
         words = self.words(tokens, present)
         return self.embedded(at_tokens(self._scores(words), words) + self.bias)
 
-    def _scores(self, words: Words) -> Float[Tensor, "B W L"]:
+    def _scores(self, words: BatchWords) -> Float[Tensor, "B W L"]:
         there = words.present.unsqueeze(2)
         scores = torch.zeros(*words.which.shape, self.width, device=there.device, dtype=self.bias.dtype)
         for offset in range(-REACH, REACH + 1):
