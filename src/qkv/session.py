@@ -264,7 +264,7 @@ def plan_steps(recipe: Recipe, task: Task, ends_at: float, *, threads_open: bool
         time_budget.median_step_seconds,
         train(state, objective, probe),
         min_steps=3,
-        seconds=min(6.0, 0.03 * seconds_left),
+        seconds=min(task.probe_seconds, 0.03 * seconds_left),
         patience=PROBE_SHARE * seconds_left,
     )
     share, threads = ProcessorShare(), probe.threads

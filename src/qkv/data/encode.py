@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -90,8 +90,12 @@ class _RowBuilder:
         self.starts = array("q", [0])
         self.mark, self.unknown, self.cut = tokenizer.unknown, 0, 0
 
-    def add(self, ids: Sequence[int]) -> None:
+    def add(self, ids: Sequence[int] | npt.NDArray[np.uint32]) -> None:
         """Ids of the row at hand that come from text."""
+        if isinstance(ids, np.ndarray):  # of characters, which are many
+            self.ids.frombytes(ids.astype(self.ids.typecode).tobytes())
+            self.unknown += 0 if self.mark is None else int((ids == self.mark).sum())
+            return
         self.ids.extend(ids)
         self.unknown += 0 if self.mark is None else ids.count(self.mark)
 
@@ -154,15 +158,21 @@ def encode_texts(tokenizer: Tokenizer, texts: Iterable[TextOrPair], context: int
     return rows.rows(seconds=seconds) if pairs else rows.rows()
 
 
-def _encoded(tokenizer: Tokenizer, texts: Iterable[TextOrPair], pairs: bool) -> Iterator[tuple[list[int], list[int]]]:
+IdRow = list[int] | npt.NDArray[np.uint32]
+
+
+def _encoded(tokenizer: Tokenizer, texts: Iterable[TextOrPair], pairs: bool) -> Iterator[tuple[IdRow, IdRow]]:
+    encode: Callable[[Sequence[str]], Sequence[IdRow]] = tokenizer.encode_batch
+    if tokenizer.kind == "characters":
+        encode = tokenizer.encode_array
     remaining = iter(texts)
     while part := list(islice(remaining, TEXTS_AT_ONCE)):
-        first = tokenizer.encode_batch([text for text, _ in part])
-        second = tokenizer.encode_batch([text or "" for _, text in part]) if pairs else [[]] * len(part)
+        first = encode([text for text, _ in part])
+        second = encode([text or "" for _, text in part]) if pairs else [[]] * len(part)
         yield from zip(first, second, strict=True)
 
 
-def _shortened(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
+def _shortened(first: IdRow, second: IdRow, room: int) -> tuple[IdRow, IdRow]:
     """The longer of the two gives way until both fit."""
     short = min(len(first), len(second), room // 2)
     sizes = (short, room - short) if len(first) <= len(second) else (room - short, short)

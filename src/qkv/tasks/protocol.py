@@ -95,7 +95,6 @@ class Task(ABC):
     labelled: ClassVar[bool] = False  # whether it learns from examples with labels
     study_refusal: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` refuse the data; {verb} is one of the two
     max_warmup: ClassVar[int] = 200  # steps
-    extends: ClassVar[bool] = False  # whether a run with time left goes on as long as the validation curve improves
 
     prepared: Prepared | PreparedExamples | PreparedPairs
     added_notes: list[str] = field(default_factory=list, kw_only=True)
@@ -121,6 +120,16 @@ class Task(ABC):
     def notes(self) -> tuple[str, ...]:
         """The notes on the data and on what was chosen, the most important first."""
         return ranked((*self.prepared.notes, *self.added_notes))
+
+    @property
+    def extends(self) -> bool:
+        """Whether a run with time left goes on as long as the validation curve improves."""
+        return False
+
+    @property
+    def probe_seconds(self) -> float:
+        """How long steps are timed before a run, at most."""
+        return 6.0
 
     def add_note(self, note: str) -> None:
         self.added_notes.append(note)
