@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
@@ -32,7 +33,10 @@ class SparseRows:
     def transposed(self) -> SparseRows:
         lengths = (self.starts[1:] - self.starts[:-1]).long()
         rows = torch.arange(len(self), dtype=torch.int32, device=self.starts.device).repeat_interleave(lengths)
-        order = torch.argsort(self.columns, stable=True)
+        # one sort of numbers that hold the column above and the entry below is many times as fast as a stable argsort
+        code = self.columns.long() * 2**32 + torch.arange(len(self.columns), device=rows.device)
+        ordered = torch.from_numpy(np.sort(code.numpy())) if code.device.type == "cpu" else code.sort().values
+        order = ordered % 2**32
         counts = torch.bincount(self.columns, minlength=self.width)
         return SparseRows(_starts(counts, self.starts.dtype), rows[order], self.values[order], len(self))
 

@@ -48,12 +48,11 @@ class Counts:
         return Counts(self.keys[kept], self.rows[entries], columns, self.counts[entries], self.texts)
 
     def select(self, which: Integers) -> Counts:
-        """These texts, in this order; the n-grams stay."""
+        """These texts, whose numbers ascend; the n-grams stay."""
         place = np.full(self.texts, -1, dtype=np.int32)
         place[which] = np.arange(len(which), dtype=np.int32)
         rows = place[self.rows]
         entries = np.flatnonzero(rows >= 0)
-        entries = entries[np.argsort(rows[entries], kind="stable")]
         return Counts(self.keys, rows[entries], self.columns[entries], self.counts[entries], len(which))
 
     @property
@@ -110,9 +109,11 @@ def _count(rows: EncodedRows, first: int, end: int, alphabet: Alphabet, words: i
         place[order] = np.arange(len(keys))
         columns[len(parts[0][2]) :] += len(parts[0][0])
         keys, columns = keys[order], place[columns]
-    order = np.argsort(found * max(1, len(keys)) + columns)
-    found, columns, counts = found[order] + first, columns[order], counts[order]
-    return Counts(keys, found.astype(np.int32), columns.astype(np.int32), counts.astype(np.int32), end - first)
+        order = np.argsort(found * max(1, len(keys)) + columns)
+        found, columns, counts = found[order], columns[order], counts[order]
+    return Counts(
+        keys, (found + first).astype(np.int32), columns.astype(np.int32), counts.astype(np.int32), end - first
+    )
 
 
 def _characters(rows: EncodedRows, first: int, end: int, alphabet: Alphabet) -> Characters:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float
+from numpy.typing import NDArray
 from torch import Tensor
 
 from qkv.blocks.sparse_rows import SparseRows
@@ -54,12 +55,17 @@ class WholeData(Classification):
     """The objective whose every batch is all examples, in their order."""
 
     def __init__(
-        self, config: ClassificationConfig, rows: SparseRows, lengths: np.ndarray, targets: Targets, problem: Problem
+        self,
+        config: ClassificationConfig,
+        rows: SparseRows,
+        targets: Targets,
+        problem: Problem,
+        lengths: NDArray[np.int64] | None = None,
     ) -> None:
         self.config, self.targets, self.problem, self.samples = config, targets, problem, len(rows)
         self.variance = max(float(np.var(targets)), 1e-12) if problem == "regression" else 1.0
         answers = torch.from_numpy(targets.astype(np.int64 if problem == "single" else np.float32))
-        whole = weights(config, targets, lengths, problem)
+        whole = weights(config, targets, np.zeros(len(rows), dtype=np.int64) if lengths is None else lengths, problem)
         self.whole = ClassificationBatch(counted(rows), answers, whole)
 
     def batch(self, first: int, size: int) -> ClassificationBatch:

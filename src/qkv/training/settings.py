@@ -55,7 +55,7 @@ class TrainingConfig:
     schedule: Schedule = "linear"  # how the learning rate falls after the warm-up
     final_fraction: Share = 0.03  # of the learning rate, at the end of the schedule
     decay: PositiveShare = 0.3  # fraction of the run in which the learning rate of the schedule constant-decay falls
-    tolerance: PositiveOrZero = 1e-5  # of lbfgs: it has converged where no value of the gradient is larger
+    tolerance: PositiveOrZero = 3e-5  # of lbfgs: it has converged where no value of the gradient is larger
     clip: PositiveOrZero = 1.0  # largest norm of the gradient; 0: no limit
     seed: CountOrZero = 0  # of all randomness
     evaluate_every: Count = 100  # steps

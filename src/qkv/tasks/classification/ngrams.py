@@ -34,8 +34,8 @@ STRENGTHS = (1.0, 4.0, 16.0, 64.0)  # scikit-learn's C, the strongest penalty fi
 USUAL_STRENGTH, FEW = 16.0, 50  # without a choice, because there are fewer examples than this
 HELD_OUT, MOST_HELD_OUT = 0.2, 5000  # of the training rows, which choose
 UNTIMED = 120.0  # seconds that a run without a time budget is thought to have
-CHOSEN_ON, WITH_LETTERS = 15_000, 250_000  # characters for each second that a run has
-FIT_STEPS, FIT_TOLERANCE = 60, 3e-5  # a fit that only compares need not be exact
+CHOSEN_ON, WITH_LETTERS = 8_000, 50_000  # characters for each second that a run has
+FIT_STEPS, FIT_TOLERANCE = 60, 5e-5  # a fit that only compares need not be exact
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,12 @@ class NgramRows:
         losses, number = dict[tuple[int, float], float](), 0
         if len(self.rows) >= FEW and len(candidates) * len(strengths) > 1:
             some, targets = _some(self.rows, self.targets, int(CHOSEN_ON * seconds))
-            losses, number = compared(some, targets, self.alphabet, model, task, candidates, strengths)
+            widest = replace(encoder_of(model), letters=max(candidates), features=0)
+            if some is self.rows:
+                counts = self.counts(widest, len(model.labels))
+            else:
+                counts = count_ngrams(some, self.alphabet, widest.ngrams, widest.letters)
+            losses, number = compared(counts, targets, model, task, candidates, strengths)
         best = min(losses, key=losses.__getitem__) if losses else (candidates[0], usual)
         decay = weight_decay if weight_decay is not None else float(f"{1 / (best[1] * terms):.6g}")
         return Choice(replace(encoder_of(model), letters=best[0]), decay, best[1], losses, number)
@@ -146,9 +151,8 @@ def rarity(counts: Counts) -> NDArray[np.float32]:
 
 
 def compared(
-    rows: EncodedRows,
+    whole: Counts,
     targets: Targets,
-    alphabet: Alphabet,
     model: ClassifierConfig,
     task: ClassificationConfig,
     letters: Sequence[int],
@@ -156,11 +160,10 @@ def compared(
 ) -> tuple[dict[tuple[int, float], float], int]:
     """The losses of models with each of these n-grams and strengths on rows that they were not fitted to; and how many
     rows these are."""
-    number = min(MOST_HELD_OUT, max(1, int(HELD_OUT * len(rows))))
-    held_out = np.sort(even_order(len(rows), number))
-    fitted = np.setdiff1d(np.arange(len(rows)), held_out)
+    number = min(MOST_HELD_OUT, max(1, int(HELD_OUT * whole.texts)))
+    held_out = np.sort(even_order(whole.texts, number))
+    fitted = np.setdiff1d(np.arange(whole.texts), held_out)
     losses, usual = dict[tuple[int, float], float](), USUAL_STRENGTH
-    whole = count_ngrams(rows, alphabet, encoder_of(model).ngrams, max(letters))
     for longest in letters:
         counts = whole if longest else whole.of_words
         known = counts.select(fitted).kept(LEAST, most_features(len(model.labels)))
@@ -210,7 +213,7 @@ class _Fits:
         self, config: ClassifierConfig, task: ClassificationConfig, rows: SparseRows, targets: Targets
     ) -> None:
         self.config, self.model = config, config.build()
-        self.objective = WholeData(task, rows, np.zeros(len(rows)), targets, config.problem)
+        self.objective = WholeData(task, rows, targets, config.problem)
         self.terms = len(rows) * (len(config.labels) if config.problem == "multi" else 1)
 
     def loss(self, strength: float, rows: SparseRows, targets: Targets) -> float:
@@ -219,7 +222,7 @@ class _Fits:
         for step in loop.train(loop.initial_state(self.model, training), self.objective, training):
             if step.converged:
                 break
-        other = WholeData(ClassificationConfig(), rows, np.zeros(len(rows)), targets, self.config.problem)
+        other = WholeData(ClassificationConfig(), rows, targets, self.config.problem)
         other.variance = self.objective.variance
         with torch.no_grad():
             return float(other.loss(self.model.eval(), other.whole)) / len(rows)

@@ -280,7 +280,7 @@ class ClassificationTask(Task):
         rows, targets = self.split_rows("train"), self.prepared.labelled.train.targets
         if isinstance(encoder := getattr(recipe.model, "encoder", None), LinearConfig):
             counted = self._ngrams().weighted(encoder, len(self.labels))
-            return WholeData(config, counted, rows.lengths, targets, self.problem)
+            return WholeData(config, counted, targets, self.problem, rows.lengths)
         return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
 
     def score_split(self, recipe: Recipe, model: nn.Module, split: str, limit: int | None = None) -> LabelledScore:
