@@ -18,7 +18,7 @@ from qkv.blocks.attention import open_attention
 from qkv.blocks.embeddings import NgramEmbedding, NgramSum, hashed
 from qkv.blocks.heads import AttentionPooling, MeanPooling
 from qkv.blocks.initialization import outline
-from qkv.blocks.ngrams import Characters, letter_ngrams, word_ngrams
+from qkv.blocks.ngrams import Alphabet, Characters, letter_ngrams, word_ngrams
 from qkv.blocks.recurrent import reversed_texts
 from qkv.blocks.tap import taps
 from qkv.config import parse, toml_values
@@ -32,7 +32,7 @@ from qkv.models.cnn import CNNConfig
 from qkv.models.encoder import EncoderConfig
 from qkv.models.encoders import FromLanguageModel, build
 from qkv.models.gpt import GPTConfig
-from qkv.models.linear import Alphabet, Linear, LinearConfig
+from qkv.models.linear import Linear, LinearConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
 from qkv.models.modern import ModernConfig

@@ -11,6 +11,7 @@ A key is a hash: Σ_p v(c_p) · M^p over the letters, modulo 2⁶⁴ (Karp and R
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,6 +20,7 @@ from torch import Tensor
 
 BLANK, LETTER, SYMBOL = 0, 1, 2
 """What a character is: white space, a part of a word, a word of its own."""
+UNKNOWN = 0xFFFD  # the character that stands for those that a vocabulary lacks
 SHORTEST = 2  # letters of an n-gram of letters
 
 _MULTIPLIER, _STIR = -0x2E48CBA5A1C45E4B, 0x5851F42D4C957F2D  # odd, so that no factor is lost modulo 2⁶⁴
@@ -57,6 +59,24 @@ class Characters:
 
 
 @dataclass(frozen=True)
+class Alphabet:
+    """The characters of a vocabulary: code points in lower case, and their kinds."""
+
+    codes: Int[Tensor, "V"]
+    kinds: Int[Tensor, "V"]
+
+    @classmethod
+    def of(cls, characters: Sequence[str | None]) -> Alphabet:
+        """That of these characters by id; None is a special token, between texts, and "" an unknown character."""
+        codes = [UNKNOWN if text == "" else ord(text.lower()[0]) if text else 0 for text in characters]
+        kinds = [LETTER if text == "" else kind_of(text) if text else BLANK for text in characters]
+        return cls(torch.tensor(codes, dtype=torch.int32), torch.tensor(kinds, dtype=torch.int8))
+
+    def read(self, ids: Int[Tensor, "N"], rows: Int[Tensor, "N"], second: Bool[Tensor, "N"] | None) -> Characters:
+        return Characters(self.codes[ids].long(), self.kinds[ids], rows, second)
+
+
+@dataclass(frozen=True)
 class Ngrams:
     """Every occurrence of an n-gram: its key, its example, and the place of its last character among all characters.
 
@@ -73,7 +93,7 @@ class Ngrams:
 
 
 @dataclass(frozen=True)
-class Words:
+class WordSpans:
     """All words: the places of their first and last characters, their texts, and a hash of their letters."""
 
     first: Int[Tensor, "W"]
@@ -82,7 +102,7 @@ class Words:
     hashes: Int[Tensor, "W"]
 
 
-def words_in(characters: Characters) -> Words:
+def words_in(characters: Characters) -> WordSpans:
     kinds, texts = characters.kinds, characters.texts
     continues = torch.zeros_like(kinds, dtype=torch.bool)
     continues[1:] = (kinds[1:] == LETTER) & (kinds[:-1] == LETTER) & (texts[1:] == texts[:-1])
@@ -90,12 +110,12 @@ def words_in(characters: Characters) -> Words:
     first = (inside & ~continues).nonzero().squeeze(1)
     last = (inside & ~continues.roll(-1)).nonzero().squeeze(1)  # nothing continues behind the last character
     if not len(first):
-        return Words(first, last, first, first)
+        return WordSpans(first, last, first, first)
     number = (inside & ~continues).cumsum(0) - 1
     place = torch.where(inside, torch.arange(len(kinds), device=kinds.device) - first[number], 0)
     values = torch.where(inside, mixed(characters.codes), 0) * _powers(int(place.max()) + 1, place)
     total = torch.cat([values.new_zeros(1), values.cumsum(0)])
-    return Words(first, last, texts[first], total[last + 1] - total[first])
+    return WordSpans(first, last, texts[first], total[last + 1] - total[first])
 
 
 def word_ngrams(characters: Characters, longest: int) -> Ngrams:

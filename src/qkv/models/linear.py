@@ -12,24 +12,21 @@ mean over the text is the text's scores. A classifier puts no head on it. table.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from pydantic import Field
 from torch import Tensor, nn
 
 from qkv.blocks.embeddings import Segments, TokenMask, Tokens
-from qkv.blocks.ngrams import BLANK, LETTER, Characters, kind_of, letter_ngrams, word_ngrams
+from qkv.blocks.ngrams import Alphabet, letter_ngrams, word_ngrams
 from qkv.blocks.sparse_rows import SparseRows, product
 from qkv.blocks.tap import Tap
 from qkv.config import Context, CountOrZero, WidthOrZero, strict
 from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 WHOLE = 2**20  # characters: texts are not cut
-UNKNOWN = 0xFFFD  # the character that stands for those that the vocabulary lacks
 
 
 @strict
@@ -53,24 +50,6 @@ class LinearConfig:
 
     def build(self) -> Linear:
         return Linear(self)
-
-
-@dataclass(frozen=True)
-class Alphabet:
-    """The characters of a vocabulary: code points in lower case, and their kinds (`blocks/ngrams.py`)."""
-
-    codes: Int[Tensor, "V"]
-    kinds: Int[Tensor, "V"]
-
-    @classmethod
-    def of(cls, characters: Sequence[str | None]) -> Alphabet:
-        """That of these characters by id; None is a special token, between texts, and "" an unknown character."""
-        codes = [UNKNOWN if text == "" else ord(text.lower()[0]) if text else 0 for text in characters]
-        kinds = [LETTER if text == "" else kind_of(text) if text else BLANK for text in characters]
-        return cls(torch.tensor(codes, dtype=torch.int32), torch.tensor(kinds, dtype=torch.int8))
-
-    def read(self, ids: Int[Tensor, "N"], rows: Int[Tensor, "N"], second: Bool[Tensor, "N"] | None) -> Characters:
-        return Characters(self.codes[ids].long(), self.kinds[ids], rows, second)
 
 
 def weighted(

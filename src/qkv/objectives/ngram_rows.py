@@ -13,17 +13,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from qkv.blocks.ngrams import LETTER, Characters, letter_ngrams, word_ngrams, words_in
+from qkv.blocks.ngrams import LETTER, Alphabet, Characters, letter_ngrams, word_ngrams, words_in
 from qkv.blocks.sparse_rows import SparseRows
 from qkv.data.encode import EncodedRows
-from qkv.models.linear import Alphabet, weighted
+from qkv.models.linear import weighted
 
 AT_ONCE = 1_000_000  # characters
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Counts:
+class NgramCounts:
     """How often each of the n-grams `keys`, in order, is in each text: entry by entry, ordered by row and column."""
 
     keys: Integers
@@ -37,7 +37,7 @@ class Counts:
         """How many texts have each n-gram."""
         return np.bincount(self.columns, minlength=len(self.keys))
 
-    def kept(self, least: int, most: int) -> Counts:
+    def kept(self, least: int, most: int) -> NgramCounts:
         """The n-grams that at least so many texts have; of too many, those that the most texts have."""
         found = self.texts_with
         if (found >= least).sum() > most:
@@ -45,27 +45,27 @@ class Counts:
         kept = found >= least
         number, entries = (np.cumsum(kept) - 1).astype(np.int32), kept[self.columns]
         columns = number[self.columns[entries]]
-        return Counts(self.keys[kept], self.rows[entries], columns, self.counts[entries], self.texts)
+        return NgramCounts(self.keys[kept], self.rows[entries], columns, self.counts[entries], self.texts)
 
-    def select(self, which: Integers) -> Counts:
+    def select(self, which: Integers) -> NgramCounts:
         """These texts, whose numbers ascend; the n-grams stay."""
         place = np.full(self.texts, -1, dtype=np.int32)
         place[which] = np.arange(len(which), dtype=np.int32)
         rows = place[self.rows]
         entries = np.flatnonzero(rows >= 0)
-        return Counts(self.keys, rows[entries], self.columns[entries], self.counts[entries], len(which))
+        return NgramCounts(self.keys, rows[entries], self.columns[entries], self.counts[entries], len(which))
 
     @property
-    def of_words(self) -> Counts:
+    def of_words(self) -> NgramCounts:
         """Without the n-grams of letters, whose keys are odd."""
         return self.only(self.keys[self.keys & 1 == 0])
 
-    def only(self, keys: Integers) -> Counts:
+    def only(self, keys: Integers) -> NgramCounts:
         """The n-grams among `keys`, which are in order, by their places there."""
         place = np.minimum(np.searchsorted(keys, self.keys), max(0, len(keys) - 1)).astype(np.int32)
         known = keys[place] == self.keys if len(keys) else np.zeros(len(self.keys), dtype=bool)
         entries = known[self.columns]
-        return Counts(keys, self.rows[entries], place[self.columns[entries]], self.counts[entries], self.texts)
+        return NgramCounts(keys, self.rows[entries], place[self.columns[entries]], self.counts[entries], self.texts)
 
     def weighted(self, idf: NDArray[np.float32]) -> SparseRows:
         """The rows that the model multiplies with its weights."""
@@ -78,13 +78,13 @@ class Counts:
         return SparseRows(torch.from_numpy(starts), columns, values, len(self.keys))
 
 
-def count_ngrams(rows: EncodedRows, alphabet: Alphabet, words: int, letters: int) -> Counts:
+def count_ngrams(rows: EncodedRows, alphabet: Alphabet, words: int, letters: int) -> NgramCounts:
     """The n-grams of up to so many words, and of up to so many letters (0: none), in every text."""
     parts = [_count(rows, first, end, alphabet, words, letters) for first, end in _chunks(rows)]
     keys = np.unique(np.concatenate([part.keys for part in parts]))
     places = [np.searchsorted(keys, part.keys).astype(np.int32)[part.columns] for part in parts]
     whole, counts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "counts"))
-    return Counts(keys, whole, np.concatenate(places), counts, len(rows))
+    return NgramCounts(keys, whole, np.concatenate(places), counts, len(rows))
 
 
 def _chunks(rows: EncodedRows) -> Iterator[tuple[int, int]]:
@@ -96,7 +96,7 @@ def _chunks(rows: EncodedRows) -> Iterator[tuple[int, int]]:
         first = end
 
 
-def _count(rows: EncodedRows, first: int, end: int, alphabet: Alphabet, words: int, letters: int) -> Counts:
+def _count(rows: EncodedRows, first: int, end: int, alphabet: Alphabet, words: int, letters: int) -> NgramCounts:
     characters = _characters(rows, first, end, alphabet)
     grams = word_ngrams(characters, words)
     parts = [_distinct(grams.keys.numpy(), grams.rows.numpy())]
@@ -111,7 +111,7 @@ def _count(rows: EncodedRows, first: int, end: int, alphabet: Alphabet, words: i
         keys, columns = keys[order], place[columns]
         order = np.argsort(found * max(1, len(keys)) + columns)
         found, columns, counts = found[order], columns[order], counts[order]
-    return Counts(
+    return NgramCounts(
         keys, (found + first).astype(np.int32), columns.astype(np.int32), counts.astype(np.int32), end - first
     )
 

@@ -95,11 +95,13 @@ class Task(ABC):
     labelled: ClassVar[bool] = False  # whether it learns from examples with labels
     study_refusal: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` refuse the data; {verb} is one of the two
     max_warmup: ClassVar[int] = 200  # steps
+    extends: ClassVar[bool] = False  # whether a run with time left goes on as long as the validation curve improves
 
     prepared: Prepared | PreparedExamples | PreparedPairs
     added_notes: list[str] = field(default_factory=list, kw_only=True)
     evaluation_count: int = field(default=10, kw_only=True)  # evaluations during a run
     own: OwnMetrics = field(default_factory=OwnMetrics, kw_only=True)
+    solved: bool = field(default=False, kw_only=True)  # a solver ends the run where the optimum is
 
     @classmethod
     @abstractmethod
@@ -121,16 +123,6 @@ class Task(ABC):
         """The notes on the data and on what was chosen, the most important first."""
         return ranked((*self.prepared.notes, *self.added_notes))
 
-    @property
-    def extends(self) -> bool:
-        """Whether a run with time left goes on as long as the validation curve improves."""
-        return False
-
-    @property
-    def probe_seconds(self) -> float:
-        """How long steps are timed before a run, at most."""
-        return 6.0
-
     def add_note(self, note: str) -> None:
         self.added_notes.append(note)
 
@@ -141,10 +133,8 @@ class Task(ABC):
 
     @abstractmethod
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
-        """The draft with everything chosen but the number of steps; and how many epochs a run has at most by default.
-
-        A run with a time budget ends at `ends_at`, a value of `time.perf_counter`.
-        """
+        """The draft with everything chosen but the number of steps; and how many epochs a run has at most by default. A
+        run with a time budget ends at `ends_at`, a value of `time.perf_counter`."""
 
     @abstractmethod
     def useful_steps(self, draft: Draft, epochs: float) -> int:

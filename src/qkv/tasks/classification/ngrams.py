@@ -8,6 +8,7 @@ written as training.weight_decay, λ = 1 / (C · examples) with scikit-learn's C
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,13 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from qkv.blocks.ngrams import Alphabet
 from qkv.blocks.sparse_rows import SparseRows
 from qkv.data.encode import EncodedRows
 from qkv.data.split import even_order
 from qkv.models.classifier import ClassifierConfig
-from qkv.models.linear import Alphabet, LinearConfig
+from qkv.models.linear import LinearConfig
 from qkv.objectives.classification import ClassificationConfig, Targets
-from qkv.objectives.ngram_rows import Counts, count_ngrams
+from qkv.objectives.ngram_rows import NgramCounts, count_ngrams
 from qkv.objectives.whole_data import WholeData
 from qkv.text.tokenizer import Tokenizer
 from qkv.training import loop
@@ -35,6 +37,7 @@ USUAL_STRENGTH, FEW = 16.0, 50  # without a choice, because there are fewer exam
 HELD_OUT, MOST_HELD_OUT = 0.2, 5000  # of the training rows, which choose
 UNTIMED = 120.0  # seconds that a run without a time budget is thought to have
 CHOSEN_ON, WITH_LETTERS = 8_000, 50_000  # characters for each second that a run has
+SLOWER, TIME_SHARE = 30.0, 0.3  # a fit with letters takes so many times as long as counting words, at most this share
 FIT_STEPS, FIT_TOLERANCE = 60, 5e-5  # a fit that only compares need not be exact
 
 
@@ -63,11 +66,11 @@ class NgramRows:
     rows: EncodedRows
     alphabet: Alphabet
     targets: Targets
-    _counted: dict[LinearConfig, Counts] = field(default_factory=dict)
+    _counted: dict[LinearConfig, NgramCounts] = field(default_factory=dict)
     _weighted: dict[LinearConfig, SparseRows] = field(default_factory=dict)
     _chosen: dict[object, Choice] = field(default_factory=dict)
 
-    def counts(self, encoder: LinearConfig, labels: int) -> Counts:
+    def counts(self, encoder: LinearConfig, labels: int) -> NgramCounts:
         """The n-grams that are kept, and how often each is in each text."""
         key = replace(encoder, features=0)
         if key not in self._counted:
@@ -92,7 +95,7 @@ class NgramRows:
         """The n-grams and the penalty, as given or else as held-out rows choose, in a run of so many seconds."""
         key = (model, task, letters, weight_decay)
         if key not in self._chosen:
-            choice = self._choose(model, task, letters, weight_decay, UNTIMED if seconds is None else seconds)
+            choice = self._choose(model, task, letters, weight_decay, seconds)
             counts = self.counts(choice.encoder, len(model.labels))
             encoder = replace(choice.encoder, features=len(counts.keys))
             self._chosen[key] = replace(choice, encoder=encoder)
@@ -104,17 +107,17 @@ class NgramRows:
         task: ClassificationConfig,
         letters: int | None,
         weight_decay: float | None,
-        seconds: float,
+        seconds: float | None,
     ) -> Choice:
         candidates = (letters,) if letters is not None else LETTERS
-        if letters is None and len(self.rows.ids) > WITH_LETTERS * seconds:
+        if letters is None and not self._affords_letters(encoder_of(model), len(model.labels), seconds):
             candidates = (0,)
         terms = len(self.rows) * (len(model.labels) if model.problem == "multi" else 1)
         strengths = STRENGTHS if weight_decay is None else (1 / max(1e-12, weight_decay * terms),)
         usual = strengths[0] if len(strengths) == 1 else USUAL_STRENGTH
         losses, number = dict[tuple[int, float], float](), 0
         if len(self.rows) >= FEW and len(candidates) * len(strengths) > 1:
-            some, targets = _some(self.rows, self.targets, int(CHOSEN_ON * seconds))
+            some, targets = _some(self.rows, self.targets, int(CHOSEN_ON * (seconds or UNTIMED)))
             widest = replace(encoder_of(model), letters=max(candidates), features=0)
             if some is self.rows:
                 counts = self.counts(widest, len(model.labels))
@@ -124,6 +127,17 @@ class NgramRows:
         best = min(losses, key=losses.__getitem__) if losses else (candidates[0], usual)
         decay = weight_decay if weight_decay is not None else float(f"{1 / (best[1] * terms):.6g}")
         return Choice(replace(encoder_of(model), letters=best[0]), decay, best[1], losses, number)
+
+    def _affords_letters(self, encoder: LinearConfig, labels: int, seconds: float | None) -> bool:
+        """Whether a run has time for n-grams of letters: by how long counting words takes, or without a time budget by
+        the length of the texts alone, so that the same command chooses the same."""
+        if len(self.rows.ids) > WITH_LETTERS * (seconds or UNTIMED):
+            return False
+        if seconds is None:
+            return True
+        began = time.perf_counter()
+        self.counts(replace(encoder, letters=0), labels)
+        return SLOWER * (time.perf_counter() - began) < TIME_SHARE * seconds
 
 
 def encoder_of(model: ClassifierConfig) -> LinearConfig:
@@ -145,13 +159,13 @@ def most_features(labels: int) -> int:
     return min(MOST_FEATURES, max(1, MOST_WEIGHTS // max(1, labels)))
 
 
-def rarity(counts: Counts) -> NDArray[np.float32]:
+def rarity(counts: NgramCounts) -> NDArray[np.float32]:
     """idf, smoothed as if one more text had every n-gram."""
     return (1 + np.log((1 + counts.texts) / (1 + counts.texts_with))).astype(np.float32)
 
 
 def compared(
-    whole: Counts,
+    whole: NgramCounts,
     targets: Targets,
     model: ClassifierConfig,
     task: ClassificationConfig,

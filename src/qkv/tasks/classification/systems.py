@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -284,8 +283,6 @@ PROBLEM_BY_TASK: dict[str, Problem] = {
 
 def with_system_defaults(training: TrainingDraft, system: ClassifierDefaults, examples: int) -> TrainingDraft:
     """The training section with everything but the steps chosen, for the system and the number of examples."""
-    if system.solver is not None:
-        return _with_solver(training, system, examples)
     if training.optimizer == "lbfgs":
         raise ConfigError("training.optimizer = 'lbfgs' is for --model linear, whose loss has one optimum.")
     training = replace(
@@ -299,35 +296,3 @@ def with_system_defaults(training: TrainingDraft, system: ClassifierDefaults, ex
         patience=training.patience or 0,  # never stop early: runs may start slowly, and the best step is kept anyway
     )
     return resolve.on_machine(training)
-
-
-def _with_solver(training: TrainingDraft, system: ClassifierDefaults, examples: int) -> TrainingDraft:
-    """The training section of a model that a solver fits to all examples at once; its penalty is chosen elsewhere."""
-    whole = resolve.whole_batch(examples, training.accumulate)
-    if training.batch not in (None, whole):
-        raise ConfigError(
-            f"training.batch = {training.batch} (--batch): the linear model is fitted to all {whole:,} examples at "
-            "once. Leave it out; training.accumulate divides the computation into parts."
-        )
-    if training.optimizer not in (None, system.solver):
-        raise ConfigError(f"training.optimizer = {training.optimizer!r}: expected {system.solver!r}. Leave it out.")
-    training = replace(
-        training,
-        optimizer=system.solver,
-        learning_rate=training.learning_rate or system.learning_rate,
-        batch=whole,
-        layer_decay=1.0,
-        warmup=0,
-        betas=training.betas or (0.9, 0.95),
-        patience=0,
-        dtype=training.dtype or "f32",
-        others={"clip": 0.0, "final_fraction": 1.0, **training.others},
-    )
-    return resolve.on_machine(training)
-
-
-def wanted_tokenizer(model: Section) -> Literal["characters"] | None:
-    """The kind of tokens that the system of a section [model] reads; None: any."""
-    encoder = model.get("encoder")
-    kind = encoder.get("kind") if isinstance(encoder, dict) else model.get("kind")
-    return TEXT_SYSTEMS[str(kind)].tokenizer if str(kind) in TEXT_SYSTEMS.names else None

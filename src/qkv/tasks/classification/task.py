@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import torch
 from torch import nn
 
 from qkv.blocks.embeddings import SpelledEmbedding
-from qkv.config import LazyClasses, parse, toml_values
+from qkv.config import LazyClasses, parse
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.descriptions import TrainingPlan
 from qkv.data.detect import Detected
@@ -26,20 +24,18 @@ from qkv.errors import ConfigError
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, logged_scores
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
-from qkv.models.classifier import ClassifierConfig
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.linear import Linear, LinearConfig
 from qkv.models.registry import LABELLED_MODELS, is_recurrent
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
-from qkv.objectives.whole_data import WholeData
 from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.draft import Draft, TrainingDraft
+from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, Section, parse_model
-from qkv.tasks.classification import planned, report, systems
+from qkv.tasks.classification import planned, report, solver, systems
 from qkv.tasks.classification.evaluate import MAX_EVALUATED, MAX_EVALUATIONS, plan_evaluations, score_in_time
-from qkv.tasks.classification.ngrams import NgramRows, alphabet_of, encoder_of, rarity
+from qkv.tasks.classification.ngrams import NgramRows
 from qkv.tasks.protocol import (
     CLOSING_SECONDS,
     EvaluationCosts,
@@ -76,6 +72,7 @@ class ClassificationTask(Task):
     gives_answers: ClassVar[bool] = True
     labelled: ClassVar[bool] = True
     example: ClassVar[str] = "reviews.csv"
+    extends: ClassVar[bool] = True
 
     prepared: PreparedExamples
     system: ClassifierDefaults = field(default_factory=lambda: systems.TEXT_SYSTEMS["lstm"])
@@ -83,6 +80,7 @@ class ClassificationTask(Task):
     evaluation_count: int = field(default=MAX_EVALUATIONS, kw_only=True)
     evaluated_examples: int = MAX_EVALUATED
     _rows: dict[tuple[str, int, int], Any] = field(default_factory=dict)  # by split, number of examples and context
+    ngrams: NgramRows | None = None  # of the training rows, for a linear model
     _baselines: LabelledBaselines | None = None
     _scored: dict[str, Examples] = field(default_factory=dict)  # examples of the final score, by split
 
@@ -92,9 +90,7 @@ class ClassificationTask(Task):
         start = draft.training.start
         tokenizer = origin.open_start(start).optional_tokenizer if start else None
         previews = detected.previews if detected else None
-        asked = draft.tokenizer
-        if tokenizer is None and asked.kind is None:
-            asked = replace(asked, kind=systems.wanted_tokenizer(draft.model))
+        asked = draft.tokenizer if tokenizer else solver.wanted_tokenizer(draft)
         prepared = prepare_examples(corpus, asked, given_tokenizer=tokenizer, progress=progress, previews=previews)
         return cls(prepared)
 
@@ -113,14 +109,6 @@ class ClassificationTask(Task):
         prepared = prepare_examples(corpus, recipe.tokenizer, given_tokenizer=tokenizer, progress=progress)
         require_same_data(prepared.config.fingerprint, recipe, folder)
         return cls(prepared, systems.system_of(recipe.model), corpus.max_tokens)
-
-    @property
-    def extends(self) -> bool:
-        return self.system.solver is None
-
-    @property
-    def probe_seconds(self) -> float:
-        return super().probe_seconds if self.system.solver is None else 0.0
 
     @property
     def problem(self) -> Problem:
@@ -151,13 +139,16 @@ class ClassificationTask(Task):
         if draft.task.get("weights") == "balanced" and (self.problem != "single" or data.task == "tagging"):
             raise ConfigError(f"task.weights (--class-weights) is for one class an example, and this is {data.task}.")
         if isinstance(data.train, NumberExamples):
-            model, training = self._number_model(draft, data.train)
+            model, training = solver.number_model(self, draft, data.train)
         else:
             model, training = self._classifier(draft), draft.training
-        training = systems.with_system_defaults(training, self.system, len(data.train))
-        if self.system.solver is not None:
+        self.solved = self.system.solver is not None
+        if self.solved:
             self.evaluation_count = 1  # of the optimum; no earlier step is better
-            model, training = self._with_choices(replace(draft, model=model, training=training), ends_at)
+            training = solver.with_solver(training, self.system, len(data.train))
+            model, training = solver.with_choices(self, replace(draft, model=model, training=training), ends_at)
+        else:
+            training = systems.with_system_defaults(training, self.system, len(data.train))
         return replace(draft, model=model, training=training), self.system.epochs
 
     def cheaper_models(self, given: Draft) -> list[tuple[str, Section]]:
@@ -174,7 +165,7 @@ class ClassificationTask(Task):
                 choice = f"model: {long_text_system}, because texts are long; --model takes another, as --model lstm."
                 self.add_note(Assumption(choice))
             model, self.system = systems.classifier_section(given, data.task, draft.where)
-            self._read_as_wanted(draft)
+            self.prepared = solver.read_as_wanted(self.prepared, self.system, draft)
         model["labels"] = list(self.labels.names)
         encoder = model["encoder"]
         if isinstance(data.train, ImageExamples):
@@ -201,54 +192,6 @@ class ClassificationTask(Task):
                 self.added_notes += self.split_rows(split).notes(name, self.context)
         return model
 
-    def _read_as_wanted(self, draft: Draft) -> None:
-        """Read the texts as tokens of the kind that the system needs."""
-        wanted, tokenizer = self.system.tokenizer, self.prepared.tokenizer
-        if wanted is None or tokenizer is None or tokenizer.kind == wanted:
-            return
-        if draft.tokenizer.kind not in (None, wanted):
-            raise ConfigError(
-                f"{draft.where}: --tokenizer {draft.tokenizer.kind}: the linear model finds words and letters itself, "
-                f"from {wanted}. Leave it out."
-            )
-        self.prepared = self.prepared.read_as(wanted)
-
-    def _with_choices(self, draft: Draft, ends_at: float | None) -> tuple[MutableSection, TrainingDraft]:
-        """The sections [model] and [training] of a model that a solver fits, with what held-out training rows choose:
-        the n-grams of letters and the penalty, where they are open."""
-        task = parse(ClassificationConfig, draft.task, f"{draft.where}: [task]")
-        config = expect(parse_model(draft.model, draft.where), ClassifierConfig)
-        seconds = None if ends_at is None else max(1.0, ends_at - time.perf_counter())
-        letters, decay = draft.model["encoder"].get("letters"), draft.training.weight_decay
-        choice = self._ngrams().choose(config, task, letters, decay, seconds)
-        if letters is None or decay is None:
-            self.add_note(Assumption(choice.in_words))
-        model = {**draft.model, "encoder": toml_values(choice.encoder)}
-        return model, replace(draft.training, weight_decay=choice.weight_decay)
-
-    def _ngrams(self) -> NgramRows:
-        """The n-grams of the training rows."""
-        train, tokenizer = self.prepared.labelled.train, self.prepared.tokenizer
-        assert tokenizer is not None
-        key = ("n-grams", len(train), self.context)
-        if key not in self._rows:
-            self._rows[key] = NgramRows(self.split_rows("train"), alphabet_of(tokenizer), train.targets)
-        rows: NgramRows = self._rows[key]
-        return rows
-
-    def _number_model(self, draft: Draft, train: NumberExamples) -> tuple[MutableSection, TrainingDraft]:
-        """The section of a model for a table of numbers."""
-        if draft.training.start:
-            raise ConfigError("models of numbers are learned from scratch: qkv train FILE.")
-        model, self.system = systems.number_section(draft.model, draft.where)
-        model |= {"labels": list(self.labels.names), "problem": self.problem, "columns": list(train.columns)}
-        model["target"] = self.prepared.labelled.columns["label"]
-        if systems.is_solved_exactly(model["kind"], self.problem):
-            self.add_note("linear regression starts from its closed form, the least squares; steps hardly move it.")
-            self.system = replace(self.system, learning_rate=systems.SOLVED_RATE, epochs=0.0)
-        # bf16 would round the numbers to three digits, and the models are too small to gain from its speed
-        return model, replace(draft.training, dtype=draft.training.dtype or "f32")
-
     def prepare_model(self, recipe: Recipe, model: nn.Module) -> None:
         if isinstance(self.prepared.labelled.train, NumberExamples):
             systems.fit_to_table(model, self.problem, self.prepared.labelled.train, recipe.training.device)
@@ -256,9 +199,7 @@ class ClassificationTask(Task):
             if isinstance(part, SpelledEmbedding) and not recipe.training.start:
                 part.spell(systems.token_spellings(self.prepared.tokenizer))
             if isinstance(part, Linear):
-                counts = self._ngrams().counts(encoder_of(expect(recipe.model, ClassifierConfig)), part.width)
-                idf = torch.from_numpy(rarity(counts))
-                part.learn_features(self._ngrams().alphabet, torch.from_numpy(counts.keys), idf)
+                solver.learn_features(self, recipe, part)
 
     def useful_steps(self, draft: Draft, epochs: float) -> int:
         """The steps of these epochs; with few examples more, because so few steps would hardly train a model."""
@@ -276,12 +217,11 @@ class ClassificationTask(Task):
         return planned.training_plan(self, self.model_name(recipe))
 
     def objective(self, recipe: Recipe) -> Objective:
-        config = expect(recipe.task, ClassificationConfig)
-        rows, targets = self.split_rows("train"), self.prepared.labelled.train.targets
-        if isinstance(encoder := getattr(recipe.model, "encoder", None), LinearConfig):
-            counted = self._ngrams().weighted(encoder, len(self.labels))
-            return WholeData(config, counted, targets, self.problem, rows.lengths)
-        return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
+        if isinstance(getattr(recipe.model, "encoder", None), LinearConfig):
+            return solver.whole_data(self, recipe)
+        config, targets = expect(recipe.task, ClassificationConfig), self.prepared.labelled.train.targets
+        rows, training = self.split_rows("train"), recipe.training
+        return Classification(config, rows, targets, self.problem, training.batch, training.seed)
 
     def score_split(self, recipe: Recipe, model: nn.Module, split: str, limit: int | None = None) -> LabelledScore:
         """The score on a split, or on `limit` of its examples, evenly spread as files are often sorted by label."""
@@ -315,9 +255,8 @@ class ClassificationTask(Task):
         probed = min(PROBED_EXAMPLES, valid)
         example_seconds = timed_rows(lambda rows: self.score_split(recipe, model, "valid", rows), probed)
         affordable = EVALUATION_SHARE * seconds_left / example_seconds
-        self.evaluation_count, self.evaluated_examples = plan_evaluations(valid, affordable)
-        if self.system.solver is not None:
-            self.evaluation_count = 1
+        number, self.evaluated_examples = plan_evaluations(valid, affordable)
+        self.evaluation_count = 1 if self.solved else number
         evaluation = example_seconds * self.evaluated_examples
         return EvaluationCosts(
             during_run=self.evaluation_count * evaluation,
