@@ -76,6 +76,9 @@ def begun(data: Path, run: Path, task: str, /, **sections: dict[str, Any]) -> Se
     training = {"steps": 30, "threads": 1, "batch": 16, **sections.pop("training", {})}
     corpus = {"files": [str(data)], **said, **sections.pop("corpus", {})}
     small = {"tokenizer": {"kind": "wordpiece", "size": 300}} if task != "images" and not training.get("start") else {}
+    if sections.get("model", {}).get("kind") == "linear":  # it is fitted to all examples at once, and reads characters
+        training.pop("batch")
+        small = {}
     values = {**small, **sections, "corpus": corpus, "training": training}
     return sessions.start(values, run, numbered=False, minutes=5.0)
 

@@ -226,7 +226,10 @@ def fit_into_time(task: Task, given: Draft, ends_at: float, limit: ReadingLimit)
         recipe = with_steps(task, draft, PROBE_STEPS)
         with devices.enough_memory(recipe.training, recipe.model.context):
             plan = plan_steps(recipe, task, ends_at, threads_open=given.training.threads is None)
-        plan.clock.longest, plan.clock.extends = task.useful_steps(draft, epochs), task.extends and epochs > 0
+        plan.clock.longest, plan.clock.extends = (
+            task.useful_steps(draft, epochs),
+            task.extends and epochs > 0 and not task.solved,
+        )
         if plan.steps >= plan.epoch_steps or not cheaper:
             break
         name, model = cheaper.pop(0)
@@ -264,7 +267,7 @@ def plan_steps(recipe: Recipe, task: Task, ends_at: float, *, threads_open: bool
         time_budget.median_step_seconds,
         train(state, objective, probe),
         min_steps=3,
-        seconds=min(6.0, 0.03 * seconds_left),
+        seconds=0.0 if task.solved else min(6.0, 0.03 * seconds_left),
         patience=PROBE_SHARE * seconds_left,
     )
     share, threads = ProcessorShare(), probe.threads

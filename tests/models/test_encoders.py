@@ -6,6 +6,7 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -17,18 +18,21 @@ from qkv.blocks.attention import open_attention
 from qkv.blocks.embeddings import NgramEmbedding, NgramSum, hashed
 from qkv.blocks.heads import AttentionPooling, MeanPooling
 from qkv.blocks.initialization import outline
+from qkv.blocks.ngrams import Alphabet, Characters, letter_ngrams, word_ngrams
 from qkv.blocks.recurrent import reversed_texts
 from qkv.blocks.tap import taps
 from qkv.config import parse, toml_values
+from qkv.data.encode import EncodedRows
 from qkv.errors import ConfigError
 from qkv.evaluation.vectors import by_token, pooled
-from qkv.models.bag_of_ngrams import BagConfig, LinearConfig
+from qkv.models.bag_of_ngrams import BagConfig
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.cnn import CNNConfig
 from qkv.models.encoder import EncoderConfig
 from qkv.models.encoders import FromLanguageModel, build
 from qkv.models.gpt import GPTConfig
+from qkv.models.linear import Linear, LinearConfig
 from qkv.models.linear_words import LinearWordsConfig
 from qkv.models.llama import LlamaConfig
 from qkv.models.mlp import MLPConfig
@@ -39,6 +43,7 @@ from qkv.models.registry import LANGUAGE_MODELS, TEXT_ENCODERS
 from qkv.models.rnn import RecurrentConfig
 from qkv.models.tagger import TaggerConfig
 from qkv.models.text_cnn import TextCNNConfig
+from qkv.objectives.ngram_rows import count_ngrams
 
 VOCABULARY, CONTEXT, LABELS = 19, 12, ("bad", "so", "good")
 SIZE: dict[str, Any] = {"vocabulary": VOCABULARY, "context": CONTEXT}
@@ -48,8 +53,8 @@ READERS: dict[str, Any] = {
     "bert": BertConfig(**DEEP),
     "bag": BagConfig(**SHAPE),
     "bag-ngrams": BagConfig(**SHAPE, ngrams=3, buckets=31, word_dropout=0.3),
-    "linear": LinearConfig(**SIZE, width=3, ngrams=4, buckets=40),
-    "linear-words": LinearConfig(**SIZE, width=3, ngrams=1),
+    "linear": LinearConfig(**SIZE, width=3, ngrams=4, letters=3, features=80),
+    "linear-words": LinearConfig(**SIZE, width=3, ngrams=1, features=12),
     "linear-tagger": LinearWordsConfig(**SIZE, width=3, features=90),
     "text-cnn": TextCNNConfig(**SHAPE, embedding_width=10),
     "text-cnn-deep": TextCNNConfig(**SHAPE, layers=3, kernels=(1, 2, 3, 9), dropout=0.1),
@@ -89,10 +94,25 @@ PRESENT = torch.arange(CONTEXT) < torch.tensor(LENGTHS).unsqueeze(1)
 
 def randomized(model: Any, seed: int = 0) -> Any:
     """Every parameter random, in evaluation: a start of zeros would hide what a part does."""
+    for part in model.modules():
+        if isinstance(part, Linear):
+            know_features(part)
     generator = torch.Generator().manual_seed(seed)
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3, generator=generator)
     return model.eval()
+
+
+def know_features(model: Linear) -> None:
+    """Let a linear model know n-grams of the texts below."""
+    alphabet = Alphabet.of(["", None, *"abcdefghi. !?jkx中"[: VOCABULARY - 2]])
+    tokens = text()
+    rows = torch.arange(len(tokens)).repeat_interleave(CONTEXT)
+    characters: Characters = alphabet.read(tokens.flatten(), rows, None)
+    grams = word_ngrams(characters, model.ngrams)
+    keys = torch.unique(grams.and_also(letter_ngrams(characters, model.letters)).keys if model.letters else grams.keys)
+    chosen = keys[torch.linspace(0, len(keys) - 1, len(model.keys)).long()]
+    model.learn_features(alphabet, chosen.sort().values, torch.ones(len(model.keys)))
 
 
 def built(name: str) -> Any:
@@ -206,9 +226,7 @@ def test_it_can_be_copied_saved_and_loaded(name: str, tmp_path: Path) -> None:
     assert torch.equal(model(tokens, PRESENT), expected)
     assert twin(tokens, PRESENT).eq(0).all()
     weights = model.state_dict()
-    assert {name for name in weights if not name.endswith(".spelling")} == {
-        name for name, _ in model.named_parameters()
-    }
+    assert set(weights) == {name for name, _ in (*model.named_parameters(), *model.named_buffers())}
     assert not [name for name in weights if name.startswith("encoder.head")]
     save_file(weights, tmp_path / "model.safetensors")
     other = randomized(copy.deepcopy(model), seed=9)
@@ -222,6 +240,8 @@ def test_a_fresh_classifier_learns(name: str) -> None:
     """From its own start, what can be known from the words: which label each of a few texts has."""
     torch.manual_seed(0)
     model = ClassifierConfig(encoder=CONFIGS[name], labels=LABELS).build()
+    if isinstance(model.encoder, Linear):
+        know_features(model.encoder)
     tokens, labels = text(), torch.tensor([0, 1, 2, 1])
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
@@ -429,14 +449,18 @@ def test_the_hash_has_not_moved() -> None:
     assert table.rows(torch.tensor([[1, 2, 3, 4]])).tolist() == [[87, 79, 57, 35]]
 
 
+@pytest.mark.parametrize("name", ["linear", "linear-words"])
 @torch.no_grad()
-def test_a_linear_model_counts_words() -> None:
-    """W f + b, f the share of each word in the text."""
-    model, tokens = around("linear-words", ClassifierConfig), text()
-    shares = torch.stack([F.one_hot(tokens[row, :n], VOCABULARY).float().mean(0) for row, n in enumerate(LENGTHS)])
-    expected = shares @ model.encoder.embedding.tokens.weight + model.encoder.bias
-    torch.testing.assert_close(model(tokens, PRESENT), expected, **CLOSE)
-    assert set(model.state_dict()) == {"encoder.embedding.tokens.weight", "encoder.bias"}
+def test_a_linear_model_is_the_product_of_counts_and_weights(name: str) -> None:
+    """Two paths, one answer: character by character, and from the rows that a solver is given."""
+    model, tokens = around(name, ClassifierConfig), text()
+    encoder = model.encoder
+    starts = [0, *torch.tensor(LENGTHS).cumsum(0).tolist()]
+    rows = EncodedRows(tokens[PRESENT].numpy().astype("uint16"), np.array(starts))
+    counts = count_ngrams(rows, encoder.alphabet, encoder.ngrams, encoder.letters).only(encoder.keys.numpy())
+    found = encoder.scores(counts.weighted(encoder.idf.numpy()))
+    torch.testing.assert_close(model(tokens, PRESENT), found, **CLOSE)
+    assert len(torch.unique(found[:, 0])) > 1
 
 
 def test_a_linear_model_is_as_wide_as_its_labels() -> None:

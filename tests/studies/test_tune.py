@@ -84,9 +84,7 @@ def test_a_search_ends_in_a_recipe_and_goes_on(tmp_path: Path) -> None:
     found = tune(search(tmp_path, note=said.append))
     assert found.recipe == tmp_path / "search" / BEST
     assert [each["state"] for each in found.trials] == ["complete", "complete"]
-    assert (
-        found.trials[0]["figures"]["linear.learning_rate"] == search_space.systems.TEXT_SYSTEMS["linear"].learning_rate
-    )
+    assert found.trials[0]["figures"]["linear.strength"] == 16.0
     values = read_sections(found.recipe)
     assert values["model"]["encoder"]["kind"] == "linear"
     assert values["training"]["steps"] > 0

@@ -94,7 +94,7 @@ def test_every_system_learns(task: str, name: str, data: dict[str, Path], tmp_pa
 
 def test_in_words(data: dict[str, Path], tmp_path: Path) -> None:
     """What a model is, for people: a linear one has no layers, an MLP has a hidden one."""
-    parts = {"linear": "linear classifier on words and their 2-grams, texts", "mlp": "mlp 1/16 classifier, mean poolin"}
+    parts = {"linear": "linear classifier on n-grams of 1 to 2 words", "mlp": "mlp 1/16 classifier, mean poolin"}
     for name, expected in parts.items():
         session = begun(data["classification"], tmp_path / name, "classification", model={"kind": name, **SMALL[name]})
         assert model_summary(session.recipe.model).startswith(expected)

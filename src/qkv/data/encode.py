@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -36,6 +36,8 @@ NOTABLE_CUT_SHARE = 0.1
 """If more than this share of the texts is truncated, the note is a caution."""
 TextOrPair = tuple[str, str | None]
 Ids = npt.NDArray[np.uint16] | npt.NDArray[np.uint32]
+
+IdRow = list[int] | npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
@@ -90,8 +92,12 @@ class _RowBuilder:
         self.starts = array("q", [0])
         self.unknown_id, self.unknown, self.cut = tokenizer.unknown, 0, 0
 
-    def add(self, ids: Sequence[int]) -> None:
+    def add(self, ids: IdRow) -> None:
         """Add ids of text to the current row."""
+        if isinstance(ids, np.ndarray):  # of characters, which are many
+            self.ids.frombytes(ids.astype(self.ids.typecode).tobytes())
+            self.unknown += 0 if self.unknown_id is None else int((ids == self.unknown_id).sum())
+            return
         self.ids.extend(ids)
         self.unknown += 0 if self.unknown_id is None else ids.count(self.unknown_id)
 
@@ -154,15 +160,18 @@ def encode_texts(tokenizer: Tokenizer, texts: Iterable[TextOrPair], context: int
     return rows.rows(second_starts=second_starts) if pairs else rows.rows()
 
 
-def _encoded(tokenizer: Tokenizer, texts: Iterable[TextOrPair], pairs: bool) -> Iterator[tuple[list[int], list[int]]]:
+def _encoded(tokenizer: Tokenizer, texts: Iterable[TextOrPair], pairs: bool) -> Iterator[tuple[IdRow, IdRow]]:
+    encode: Callable[[Sequence[str]], Sequence[IdRow]] = tokenizer.encode_batch
+    if tokenizer.kind == "characters":
+        encode = tokenizer.encode_array
     remaining = iter(texts)
     while part := list(islice(remaining, ENCODING_BATCH)):
-        first = tokenizer.encode_batch([text for text, _ in part])
-        second = tokenizer.encode_batch([text or "" for _, text in part]) if pairs else [[]] * len(part)
+        first = encode([text for text, _ in part])
+        second = encode([text or "" for _, text in part]) if pairs else [[]] * len(part)
         yield from zip(first, second, strict=True)
 
 
-def _truncated(first: list[int], second: list[int], room: int) -> tuple[list[int], list[int]]:
+def _truncated(first: IdRow, second: IdRow, room: int) -> tuple[IdRow, IdRow]:
     """Truncate the longer of two texts until both fit."""
     short = min(len(first), len(second), room // 2)
     sizes = (short, room - short) if len(first) <= len(second) else (room - short, short)

@@ -92,6 +92,16 @@ class PreparedExamples:
     def context(self) -> int:
         return default_context(self.longest)
 
+    def read_as(self, kind: Literal["characters"]) -> PreparedExamples:
+        """The same for a model that reads tokens of this kind."""
+        config = replace(self.tokenizer_config, kind=kind, size=None, case="kept")
+        key = ("examples", str(TOKENIZER_VERSION), str(EXAMPLES_VERSION), self.labelled.fingerprint)
+        train = self.labelled.train
+        (own,) = learned_tokenizers(
+            key, config, lambda: [train_tokenizer(config, _example_texts(train))], self.config.files[0], []
+        )
+        return replace(self, tokenizer=own, tokenizer_config=config, tokenizer_notes=())
+
     def limited(self, most: int) -> PreparedExamples:
         """The same with at most this many training examples; 0: all."""
         labelled = with_fewer_examples(self.labelled, most)

@@ -35,7 +35,7 @@ from qkv.objectives.objective import Source, TextInputs
 from qkv.objectives.order import longest_first
 from qkv.text.tokenizer import Tokenizer
 
-TOGETHER = 8192  # tokens, padding included
+TOGETHER = 8192  # tokens, padding included, of a model that says nothing else
 PICTURES = 256
 NUMBERS = 2**20  # of rows of a table
 
@@ -105,7 +105,7 @@ def _scores(
         if ask is None and precision == "bf16":
             autocast = partial(torch.autocast, device.partition(":")[0], torch.bfloat16)
         done = 0
-        for which in _batches(rows):
+        for which in _batches(rows, getattr(getattr(model, "encoder", model), "together", TOGETHER)):
             read = objective.inputs(rows, which)
             with torch.inference_mode(), autocast():
                 scores = ask(read) if ask and isinstance(read, TextInputs) else read.to(device).read_by(model)
@@ -133,9 +133,9 @@ def _reader(model: nn.Module, precision: Precision) -> Callable[[TextInputs], Te
     return ask
 
 
-def _batches(rows: Source) -> Iterator[NDArray[np.int64]]:
+def _batches(rows: Source, tokens: int) -> Iterator[NDArray[np.int64]]:
     if isinstance(rows, EncodedRows):
-        return longest_first(rows.lengths, TOGETHER)
+        return longest_first(rows.lengths, tokens)
     size = PICTURES if rows.dtype == np.uint8 else max(1, NUMBERS // rows.shape[1])
     return (np.arange(start, min(start + size, len(rows))) for start in range(0, len(rows), size))
 

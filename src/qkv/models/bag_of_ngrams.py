@@ -1,12 +1,9 @@
 """Bags of words and hashed n-grams: only the n-grams carry information on the order of words.
 
-    bag      x_t = E[w_t] + Σ_{n=2}^{N} N[hash(w_{t-n+1} … w_t)]              deck 004's classifier takes their mean
-    linear   scores_t = b + W[w_t] + Σ_{n=2}^{N} W[hash(w_{t-n+1} … w_t)]      logistic and softmax regression, deck 001
+    x_t = E[w_t] + Σ_{n=2}^{N} N[hash(w_{t-n+1} … w_t)]              deck 004's classifier takes their mean
 
 With n-grams a bag knows a little about order: fastText (Joulin et al. 2016). In training whole words can be left out,
-as in deep averaging networks (Iyyer et al. 2015), whose layers are the classifier's head. The mean of a linear model's
-scores is W f + b, where f holds how often each word and n-gram occurs in the text. Its width is the number of labels,
-and a classifier puts no head on it: the loss has one minimum. table.py has the same for numbers.
+as in deep averaging networks (Iyyer et al. 2015), whose layers are the classifier's head.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from torch import Tensor, nn
 from qkv.blocks.dropout import Dropout
 from qkv.blocks.embeddings import NgramSum, Segments, TokenMask, Tokens
 from qkv.blocks.tap import Tap
-from qkv.config import Context, Count, CountOrZero, Share, Width, WidthOrZero, strict
+from qkv.config import Context, Count, CountOrZero, Share, Width, strict
 from qkv.models.defaults import ClassifierDefaults, Classifiers
 
 
@@ -71,40 +68,3 @@ class Bag(nn.Module):
         nn.init.normal_(self.embedding.tokens.weight, std=0.1)
         if isinstance(self.embedding.ngrams, nn.Embedding):
             nn.init.zeros_(self.embedding.ngrams.weight)
-
-
-@strict
-class LinearConfig:
-    kind: Literal["linear"] = "linear"
-    vocabulary: CountOrZero = 0  # 0: the tokenizer's
-    width: WidthOrZero = 0  # scores; 0: one a label
-    context: Context = 512  # where texts are cut; nothing in the model depends on it
-    ngrams: Annotated[int, Field(ge=1, le=5)] = 2  # tokens of the longest n-gram; 1: words alone
-    buckets: Count = 262_144  # rows of the n-grams' table, whatever their length
-    classifiers: ClassVar[Classifiers] = {
-        "linear": ClassifierDefaults(
-            {"ngrams": 2}, dropout=0.0, learning_rate=0.02, epochs=6.0, steps=2000, weight_decay=0.0
-        ),
-    }
-
-    @property
-    def layers(self) -> int:
-        return 1
-
-    def build(self) -> Linear:
-        return Linear(self)
-
-
-class Linear(nn.Module):
-    def __init__(self, config: LinearConfig) -> None:
-        super().__init__()
-        self.vocabulary, self.context, self.width = config.vocabulary, config.context, config.width
-        self.embedding = NgramSum(config.vocabulary, config.width, longest=config.ngrams, table=config.buckets)
-        self.bias = nn.Parameter(torch.zeros(config.width))
-        self.embedded = Tap()
-        self.blocks = nn.ModuleList()  # none: the embeddings are only added
-        for part in self.embedding.parameters():
-            nn.init.zeros_(part)  # every label equally likely
-
-    def forward(self, tokens: Tokens, present: TokenMask = None, segments: Segments = None) -> Float[Tensor, "B T D"]:
-        return self.embedded(self.embedding(tokens, present) + self.bias)

@@ -114,5 +114,8 @@ class Classifier(nn.Module):
         """A score for every label; for an encoder of images, `tokens` are pixels."""
         x = self.encoder(tokens, present, segments)
         there = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if present is None else present
-        pooled = self.pooled(self.pooling(x, there))
-        return self.logits(self.scale(self.head(self.dropout(pooled))))
+        return self.of_pooled(self.pooling(x, there))
+
+    def of_pooled(self, pooled: Float[Tensor, "B D"]) -> Float[Tensor, "B L"]:
+        """The scores of texts whose vectors are known."""
+        return self.logits(self.scale(self.head(self.dropout(self.pooled(pooled)))))

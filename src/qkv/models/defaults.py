@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-OptimizerName = Literal["muon", "adamw"]
+OptimizerName = Literal["muon", "adamw", "lbfgs"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class ClassifierDefaults:
     steps: int = 0  # which help even where they are more epochs
     weight_decay: float = 0.01
     layer_decay: float | None = None
+    solver: OptimizerName | None = None  # finds the optimum of a model that has one, on all examples at once
+    tokenizer: Literal["characters"] | None = None  # the kind of tokens that it reads; None: any
 
 
 Defaults = Mapping[str, ModelDefaults]

@@ -65,7 +65,7 @@ LANGUAGE_MODELS = _models(  # without their heads they are encoders of texts, to
 )
 TEXT_ENCODERS = _models(
     {
-        "linear": "bag_of_ngrams:LinearConfig",
+        "linear": "linear:LinearConfig",
         "linear-words": "linear_words:LinearWordsConfig",
         "bag": "bag_of_ngrams:BagConfig",
         "text-cnn": "text_cnn:TextCNNConfig",

@@ -33,6 +33,7 @@ LANGUAGE_MODEL_BATCHES = (16, 32, 64)
 LANGUAGE_MODEL_WIDTHS = (64, 128, 192, 256)
 TABLE_WIDTHS = (32, 64, 128, 256)
 POOLINGS = ("mean", "max", "attention")
+SOLVER_STEPS = 300  # at most; a solver stops at the optimum
 HEADS = ("linear", "two-layer")
 PARTS: dict[str, dict[str, Sequence[str]]] = {
     "encoder": {
@@ -80,11 +81,16 @@ def labelled_space(name: str, task: str) -> Space:
     """The search space of a system for texts, words or images."""
     system = systems.find_system(name, task, "--model")
     space: Space = {}
-    if name != "linear":
-        space["dropout"] = Dimension(system.dropout, float_range=(0.0, 0.6))
+    if system.solver is not None:  # one optimum: what can be chosen is the penalty, and what is counted
+        return {
+            "ngrams": Dimension(2, (1, 2, 3)),
+            "letters": Dimension(5, (0, 4, 5, 6)),
+            "strength": Dimension(16.0, float_range=(0.25, 256.0), log=True),
+        }
+    space["dropout"] = Dimension(system.dropout, float_range=(0.0, 0.6))
     if width := system.encoder.get("width"):
         space["width"] = Dimension(width, (width // 2, width, 2 * width))
-    if task in systems.LONG_TEXT_SYSTEMS and name != "linear":  # systems that read whole texts
+    if task in systems.LONG_TEXT_SYSTEMS:  # systems that read whole texts
         if system.pooling != "pooler":
             space["pooling"] = Dimension(system.pooling, tuple(dict.fromkeys((system.pooling, *POOLINGS))))
         space["head"] = Dimension(system.head, HEADS)
@@ -126,6 +132,9 @@ def default_hyperparameters(name: str, space: Space) -> dict[str, Any]:
 def draw_labelled(trial: Trial, name: str, space: Space, examples: int) -> Values:
     """Draw the sections of a recipe for a system on this number of examples."""
     values = {key: dimension.draw(trial, f"{name}.{key}") for key, dimension in space.items()}
+    if "strength" in values:  # scikit-learn's C
+        decay = _rounded(1 / (values.pop("strength") * max(1, examples)))
+        return {"model": {"kind": name, **values}, "training": {"weight_decay": decay, "steps": SOLVER_STEPS}}
     optimizer = {key: values.pop(key) for key in ("learning_rate", "weight_decay")}
     batch = min(values.pop("batch"), max(1, examples // 8))
     steps = max(1, int(values.pop("epochs") * examples / batch))

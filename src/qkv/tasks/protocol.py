@@ -101,6 +101,7 @@ class Task(ABC):
     added_notes: list[str] = field(default_factory=list, kw_only=True)
     evaluation_count: int = field(default=10, kw_only=True)  # evaluations during a run
     own: OwnMetrics = field(default_factory=OwnMetrics, kw_only=True)
+    solved: bool = field(default=False, kw_only=True)  # a solver ends the run where the optimum is
 
     @classmethod
     @abstractmethod
@@ -132,10 +133,8 @@ class Task(ABC):
 
     @abstractmethod
     def resolve(self, draft: Draft, ends_at: float | None) -> tuple[Draft, float]:
-        """The draft with everything chosen but the number of steps; and how many epochs a run has at most by default.
-
-        A run with a time budget ends at `ends_at`, a value of `time.perf_counter`.
-        """
+        """The draft with everything chosen but the number of steps; and how many epochs a run has at most by default. A
+        run with a time budget ends at `ends_at`, a value of `time.perf_counter`."""
 
     @abstractmethod
     def useful_steps(self, draft: Draft, epochs: float) -> int:

@@ -8,7 +8,7 @@ Everything that the loop needs from one step to the next is in `TrainingState`, 
 
 torch counts a forward pass on batches of the run: two operations for each multiplication and addition of a matrix
 product, a convolution or attention. Recurrent kernels that torch does not count have two for each weight and token.
-Looking up rows of an embedding is not counted.
+Looking up rows of an embedding is not counted; adding them with weights, as a linear model on n-grams does, is.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +53,7 @@ class Step:
     gradient_norm: float
     rate_share: float
     tokens: int = field(compare=False)
+    converged: bool = False  # a solver has found the optimum
 
 
 def initial_state(model: nn.Module, config: TrainingConfig) -> TrainingState:
@@ -84,11 +86,12 @@ def train(state: TrainingState, objective: Objective, config: TrainingConfig) ->
         rate_share = config.rate_share(state.step)
         set_learning_rates(state.optimizers, rate_share)
         for optimizer in state.optimizers.values():
-            optimizer.step()
+            optimizer.step(partial(float, loss_sum))
             optimizer.zero_grad(set_to_none=True)
         state.step += 1
         state.samples += config.batch
-        yield Step(state.step, loss_sum, float(norm), rate_share, total)
+        converged = any(getattr(optimizer, "converged", False) for optimizer in state.optimizers.values())
+        yield Step(state.step, loss_sum, float(norm), rate_share, total, converged)
 
 
 def require_finite(state: TrainingState) -> None:
@@ -176,7 +179,7 @@ def forward_flops(model: nn.Module, forward: Callable[[], object]) -> dict[str, 
 
     hooks = [module.register_forward_pre_hook(before_forward) for module in recurrent]
     hooks += [module.register_forward_hook(after_forward) for module in recurrent]
-    with hooked(hooks), open_attention(model), _without_gradients(model), FlopCounterMode(display=False) as counter:
+    with hooked(hooks), open_attention(model), _without_gradients(model), _counter() as counter:
         forward()
     prefix = f"{type(model).__name__}."  # torch's names begin with the model's class: GPT.blocks.0
     counted = {name.removeprefix(prefix): sum(ops.values()) for name, ops in counter.get_flop_counts().items()}
@@ -186,6 +189,16 @@ def forward_flops(model: nn.Module, forward: Callable[[], object]) -> dict[str, 
         + sum(flops for inside, flops in kernel_flops.items() if not path or f"{inside}.".startswith(f"{path}."))
         for path, _ in model.named_modules()
     }
+
+
+def _counter() -> FlopCounterMode:
+    """torch's counter, which knows sums of weighted rows, too: the product of sparse rows with a matrix."""
+
+    def bag(matrix: torch.Size, columns: torch.Size, *others: object, out_shape: object = None, **named: object) -> int:
+        return 2 * int(columns[0]) * int(matrix[-1])
+
+    operations = (torch.ops.aten._embedding_bag, torch.ops.aten._embedding_bag_forward_only)
+    return FlopCounterMode(display=False, custom_mapping=dict.fromkeys(operations, bag))
 
 
 @contextmanager

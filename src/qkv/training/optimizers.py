@@ -1,4 +1,4 @@
-"""Optimizers: AdamW (Loshchilov and Hutter 2019) and Muon (Jordan et al. 2024).
+"""Optimizers: AdamW (Loshchilov and Hutter 2019), Muon (Jordan et al. 2024); L-BFGS for convex losses (lbfgs.py).
 
 Muon replaces the momentum of a weight matrix by the nearest matrix whose singular values are all about one, with a few
 Newton-Schulz steps, so that all directions learn equally fast. Matrices of one shape are stacked and computed together,
@@ -16,6 +16,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from qkv.training.lbfgs import LBFGS
 from qkv.training.settings import TrainingConfig
 
 # Coefficients (a, b, c) of X <- aX + bXXᵀX + c(XXᵀ)²X, one triple for each step (Cesista et al. 2025).
@@ -58,7 +59,6 @@ class Muon(torch.optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        assert closure is None
         for group in self.param_groups:
             shapes: dict[torch.Size, list[nn.Parameter]] = {}
             for parameter in group["params"]:
@@ -98,7 +98,6 @@ class AdamW(torch.optim.AdamW):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        assert closure is None
         self._plain_step(self)
 
 
@@ -120,6 +119,10 @@ def optimizers(model: nn.Module, config: TrainingConfig) -> dict[str, torch.opti
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     matrices = [p for name, p in named if is_matrix(name, p)]
     others = [p for name, p in named if not is_matrix(name, p)]
+    if config.optimizer == "lbfgs":
+        decaying = [{"params": matrices, "weight_decay": config.weight_decay}] if matrices else []
+        solver = LBFGS([*decaying, {"params": others}] if others else decaying, config.learning_rate, config.tolerance)
+        return with_full_rates({"lbfgs": solver})
     by_name: dict[str, torch.optim.Optimizer] = {}
     use_muon = config.optimizer == "muon" and bool(matrices)
     groups: list[dict[str, object]] = [{"params": others, "weight_decay": 0.0}]
@@ -131,6 +134,10 @@ def optimizers(model: nn.Module, config: TrainingConfig) -> dict[str, torch.opti
     if config.layer_decay < 1:
         groups = layer_groups([(name, p) for name, p in named if not use_muon or not is_matrix(name, p)], named, config)
     by_name["adamw"] = AdamW(groups, lr=config.learning_rate, betas=config.betas, fused=True)
+    return with_full_rates(by_name)
+
+
+def with_full_rates(by_name: dict[str, torch.optim.Optimizer]) -> dict[str, torch.optim.Optimizer]:
     for optimizer in by_name.values():
         for group in optimizer.param_groups:
             group["full_rate"] = group["lr"]

@@ -167,6 +167,8 @@ class Run:
                 metrics.write(step=step.number, **values)
                 timings.add_step(step.number, step.tokens)
                 yield step
+                if step.converged:
+                    self._end_at(step.number)
                 yield from self._ask_clock(step.number, evaluated=False)
                 last = step.number == self.config.length
                 due = self.config.evaluates(step.number)
@@ -217,6 +219,12 @@ class Run:
             self.config = changed
         if after != before:
             yield StepsChanged(step, before, after)
+
+    def _end_at(self, step: int) -> None:
+        """Make a step the last one, because the optimum is found; the recipe says so to a run that is resumed."""
+        if step < self.config.length:
+            self.config = replace(self.config, steps_changes=(*self.config.steps_changes, (step, step)))
+            self.save_config(self.config)
 
     def _evaluation(self, state: TrainingState, memory: RunMemory, metrics: MetricsLog, name: str) -> Evaluation:
         scores = self.evaluate(state.model)

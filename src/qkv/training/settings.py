@@ -44,7 +44,8 @@ class TrainingConfig:
     steps: Count  # of the optimizer
     batch: Count  # samples in a step: windows of text, examples, or planned batches of pairs
     accumulate: Count = 1  # parts in which a batch is computed; saves memory, changes nothing else
-    optimizer: Literal["muon", "adamw"]  # muon: Muon between embedding and head, AdamW for the rest
+    # muon: Muon between embedding and head, AdamW for the rest; lbfgs: for convex losses on all examples at once
+    optimizer: Literal["muon", "adamw", "lbfgs"]
     learning_rate: LearningRate  # of AdamW
     matrix_learning_rate: LearningRate = 0.02  # of Muon
     betas: tuple[Share, Share] = (0.9, 0.95)  # of AdamW
@@ -54,6 +55,7 @@ class TrainingConfig:
     schedule: Schedule = "linear"  # how the learning rate falls after the warm-up
     final_fraction: Share = 0.03  # of the learning rate, at the end of the schedule
     decay: PositiveShare = 0.3  # fraction of the run in which the learning rate of the schedule constant-decay falls
+    tolerance: PositiveOrZero = 3e-5  # of lbfgs: it has converged where no value of the gradient is larger
     clip: PositiveOrZero = 1.0  # largest norm of the gradient; 0: no limit
     seed: CountOrZero = 0  # of all randomness
     evaluate_every: Count = 100  # steps

@@ -237,13 +237,22 @@ def remarks(
             )
         else:
             lines.append(f"the model is of step {best:,} of {last:,}; no later evaluation was better")
+    if session.recipe.training.optimizer == "lbfgs":  # there is no curve to read: the optimum has no later step
+        return [*lines, solver_verdict(session), f"try: {_advice_of_kind(session, task)}"]
     diagnosis = curve_diagnosis(session, log)
     early = early_end(session.run.clock)
     return [*lines, curve_verdict(diagnosis), *([early] if early else []), f"try: {_advice(session, task, diagnosis)}"]
 
 
+def solver_verdict(session: Session) -> str:
+    """Whether the run ended because the optimum was found."""
+    if any(getattr(optimizer, "converged", False) for optimizer in session.state.optimizers.values()):
+        return f"converged: the optimum of the loss with its penalty was found in {counted(session.state.step, 'step')}"
+    return "not converged: the run ended before the optimum; more time, or a larger --set training.tolerance"
+
+
 def _advice(session: Session, task: ClassificationTask, diagnosis: Diagnosis) -> str:
-    model, training = session.recipe.model, session.recipe.training
+    model = session.recipe.model
     scored, held_out = len(task.scored_examples("valid")), len(task.prepared.labelled.valid)
     if scored < min(held_out, MIN_SCORED):
         return f"more time: there was none to score more than {scored:,} of the {held_out:,} validation examples"
@@ -252,6 +261,11 @@ def _advice(session: Session, task: ClassificationTask, diagnosis: Diagnosis) ->
     if diagnosis.kind in ("overfitting", "rising"):
         has_dropout = getattr(model, "dropout", 1.0) < HIGH_DROPOUT
         return "more examples" + (f"; or --set model.dropout={HIGH_DROPOUT}" if has_dropout else "")
+    return _advice_of_kind(session, task)
+
+
+def _advice_of_kind(session: Session, task: ClassificationTask) -> str:
+    model, training = session.recipe.model, session.recipe.training
     if task.prepared.labelled.numeric:
         linear = model.kind == "linear-table"
         other = "--model mlp, which is not limited to straight lines" if linear else "--model linear, to compare with"
@@ -273,7 +287,9 @@ def model_summary(model: Any) -> str:
     if encoder.kind == "linear-words":
         return f"linear {model.kind} on features of words and their neighbours{_chain(model)}{context}"
     if kind == "linear":  # it has no layers, heads or width
-        return f"linear {model.kind} on words and their {encoder.ngrams}-grams{context}"
+        letters = f" and of 2 to {encoder.letters} letters" if encoder.letters else ""
+        known = f" ({encoder.features:,} n-grams)" if encoder.features else ""
+        return f"linear {model.kind} on n-grams of 1 to {encoder.ngrams} words{letters}{known}, whole texts"
     head = {"two-layer": ", two-layer head", "no-bias": ", no bias"}.get(getattr(model, "head", "linear"), "")
     return f"{kind} {shape} {model.kind}{pooling}{head}{_chain(model)}{context}"
 

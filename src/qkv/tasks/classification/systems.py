@@ -333,6 +333,8 @@ PROBLEM_BY_TASK: dict[str, Problem] = {
 
 def with_system_defaults(training: TrainingDraft, system: ClassifierDefaults, examples: int) -> TrainingDraft:
     """The training section with everything but the steps chosen, for the system and the number of examples."""
+    if training.optimizer == "lbfgs":
+        raise ConfigError("training.optimizer = 'lbfgs' is for --model linear, whose loss has one optimum.")
     training = replace(
         training,
         optimizer=training.optimizer or "adamw",

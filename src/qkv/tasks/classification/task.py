@@ -28,16 +28,18 @@ from qkv.evaluation.spans import is_spans
 from qkv.evaluation.timed_scoring import Pace
 from qkv.evaluation.timed_scoring import timed as timed_rows
 from qkv.models.defaults import ClassifierDefaults
+from qkv.models.linear import Linear, LinearConfig
 from qkv.models.registry import LABELLED_MODELS, is_recurrent
 from qkv.models.tag_schemes import Scheme, scheme_of
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.draft import Draft, TrainingDraft
+from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, Section, parse_model
-from qkv.tasks.classification import planned, report, systems
+from qkv.tasks.classification import planned, report, solver, systems
 from qkv.tasks.classification.evaluate import MAX_EVALUATED, MAX_EVALUATIONS, plan_evaluations, score_in_time
+from qkv.tasks.classification.ngrams import NgramRows
 from qkv.tasks.protocol import (
     CLOSING_SECONDS,
     EvaluationCosts,
@@ -82,6 +84,7 @@ class ClassificationTask(Task):
     evaluation_count: int = field(default=MAX_EVALUATIONS, kw_only=True)
     evaluated_examples: int = MAX_EVALUATED
     _rows: dict[tuple[str, int, int], Any] = field(default_factory=dict)  # by split, number of examples and context
+    ngrams: NgramRows | None = None  # of the training rows, for a linear model
     _baselines: LabelledBaselines | None = None
     _scored: dict[str, Examples] = field(default_factory=dict)  # examples of the final score, by split
 
@@ -91,8 +94,9 @@ class ClassificationTask(Task):
         start = draft.training.start
         tokenizer = origin.open_start(start).optional_tokenizer if start else None
         previews = detected.previews if detected else None
+        asked = draft.tokenizer if tokenizer else solver.wanted_tokenizer(draft)
         prepared = prepare_examples(
-            corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, previews=previews,
+            corpus, asked, given_tokenizer=tokenizer, progress=progress, previews=previews,
             tagging_kind=systems.tagging_tokenizer(draft.model),
         )  # fmt: skip
         return cls(prepared)
@@ -142,7 +146,7 @@ class ClassificationTask(Task):
         if draft.task.get("weights") == "balanced" and (self.problem != "single" or data.task == "tagging"):
             raise ConfigError(f"task.weights (--class-weights) is for one class an example, and this is {data.task}.")
         if isinstance(data.train, NumberExamples):
-            model, training = self._number_model(draft, data.train)
+            model, training = solver.number_model(self, draft, data.train)
         else:
             model, training = self._classifier(draft), draft.training
         if draft.task.get("missed_cost") and model.get("head") != "crf":
@@ -154,7 +158,13 @@ class ClassificationTask(Task):
             )
         if model.get("head") == "crf" and not draft.training.start and is_spans(self.labels.names):
             draft = replace(draft, task={"missed_cost": systems.MISSED_COST, **draft.task})
-        training = systems.with_system_defaults(training, self.system, len(data.train))
+        self.solved = self.system.solver is not None
+        if self.solved:
+            self.evaluation_count = 1  # of the optimum; no earlier step is better
+            training = solver.with_solver(training, self.system, len(data.train))
+            model, training = solver.with_choices(self, replace(draft, model=model, training=training), ends_at)
+        else:
+            training = systems.with_system_defaults(training, self.system, len(data.train))
         return replace(draft, model=model, training=training), self.system.epochs
 
     def cheaper_models(self, given: Draft) -> list[tuple[str, Section]]:
@@ -175,6 +185,7 @@ class ClassificationTask(Task):
                 choice = f"model: {system}, because few words have tags; --model takes another, as --model lstm."
                 self.add_note(Assumption(choice))
             model, self.system = systems.classifier_section(given, data.task, draft.where)
+            self.prepared = solver.read_as_wanted(self.prepared, self.system, draft)
         model["labels"] = list(self.labels.names)
         if isinstance(data.train, TagExamples) and model.get("head") == "crf":
             model.setdefault("scheme", _scheme(data.train))
@@ -183,7 +194,7 @@ class ClassificationTask(Task):
             systems.set_image_sizes(encoder, data.train.all_values.shape[1:], {**given, **given.get("encoder", {})})
         else:
             assert self.prepared.tokenizer is not None
-            wanted = self.prepared.config.max_tokens or self.prepared.context
+            wanted = self.prepared.config.max_tokens or self.system.encoder.get("context") or self.prepared.context
             if not start:
                 encoder["vocabulary"] = self.prepared.tokenizer.vocabulary
                 encoder["context"] = encoder.get("context") or wanted
@@ -203,19 +214,6 @@ class ClassificationTask(Task):
                 self.added_notes += self.split_rows(split).notes(name, self.context)
         return model
 
-    def _number_model(self, draft: Draft, train: NumberExamples) -> tuple[MutableSection, TrainingDraft]:
-        """The section of a model for a table of numbers."""
-        if draft.training.start:
-            raise ConfigError("models of numbers are learned from scratch: qkv train FILE.")
-        model, self.system = systems.number_section(draft.model, draft.where)
-        model |= {"labels": list(self.labels.names), "problem": self.problem, "columns": list(train.columns)}
-        model["target"] = self.prepared.labelled.columns["label"]
-        if systems.is_solved_exactly(model["kind"], self.problem):
-            self.add_note("linear regression starts from its closed form, the least squares; steps hardly move it.")
-            self.system = replace(self.system, learning_rate=systems.SOLVED_RATE, epochs=0.0)
-        # bf16 would round the numbers to three digits, and the models are too small to gain from its speed
-        return model, replace(draft.training, dtype=draft.training.dtype or "f32")
-
     def prepare_model(self, recipe: Recipe, model: nn.Module) -> None:
         if isinstance(self.prepared.labelled.train, NumberExamples):
             systems.fit_to_table(model, self.problem, self.prepared.labelled.train, recipe.training.device)
@@ -224,6 +222,8 @@ class ClassificationTask(Task):
                 part.spell(systems.token_spellings(self.prepared.tokenizer))
             if isinstance(part, Spelling) and not recipe.training.start:
                 part.spell(systems.word_spellings(self.prepared.tokenizer))
+            if isinstance(part, Linear):
+                solver.learn_features(self, recipe, part)
 
     def useful_steps(self, draft: Draft, epochs: float) -> int:
         """The steps of these epochs; with few examples more, because so few steps would hardly train a model."""
@@ -241,9 +241,11 @@ class ClassificationTask(Task):
         return planned.training_plan(self, self.model_name(recipe))
 
     def objective(self, recipe: Recipe) -> Objective:
-        config = expect(recipe.task, ClassificationConfig)
-        rows, targets = self.split_rows("train"), self.prepared.labelled.train.targets
-        return Classification(config, rows, targets, self.problem, recipe.training.batch, recipe.training.seed)
+        if isinstance(getattr(recipe.model, "encoder", None), LinearConfig):
+            return solver.whole_data(self, recipe)
+        config, targets = expect(recipe.task, ClassificationConfig), self.prepared.labelled.train.targets
+        rows, training = self.split_rows("train"), recipe.training
+        return Classification(config, rows, targets, self.problem, training.batch, training.seed)
 
     def score_split(self, recipe: Recipe, model: nn.Module, split: str, limit: int | None = None) -> LabelledScore:
         """The score on a split, or on `limit` of its examples, evenly spread as files are often sorted by label."""
@@ -277,7 +279,8 @@ class ClassificationTask(Task):
         probed = min(PROBED_EXAMPLES, valid)
         example_seconds = timed_rows(lambda rows: self.score_split(recipe, model, "valid", rows), probed)
         affordable = EVALUATION_SHARE * seconds_left / example_seconds
-        self.evaluation_count, self.evaluated_examples = plan_evaluations(valid, affordable)
+        number, self.evaluated_examples = plan_evaluations(valid, affordable)
+        self.evaluation_count = 1 if self.solved else number
         evaluation = example_seconds * self.evaluated_examples
         return EvaluationCosts(
             during_run=self.evaluation_count * evaluation,
