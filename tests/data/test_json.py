@@ -115,3 +115,24 @@ def test_an_object_in_small_pieces() -> None:
         assert [value for keys, _, value in found if keys[-1] == "deep"] == [10, 20, 300]
         assert [value for keys, in_list, value in found if keys == ("n",) and not in_list] == [1234]
         assert reader.peek() == ""
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_is_read_to_the_end_of_its_file(indent: int | None, tmp_path: Path) -> None:
+    rows = [{"text": f"une phrase très élégante, numéro {n}", "label": "no"[n % 2]} for n in range(40)]
+    whole = json.dumps(rows, indent=indent, ensure_ascii=False).encode()
+    for path, content in (("f.json", whole), ("o.json", b'{"data": ' + whole + b"}\n\n")):
+        (tmp_path / path).write_bytes(content.replace("numéro 3".encode(), b"num\xe9ro 3", 1))
+        notes = read_examples(ExamplesConfig(files=(str(tmp_path / path),))).notes
+        assert any("1 byte in 1 file is in no encoding" in note for note in notes)
+    (tmp_path / "f.json").write_bytes(whole.replace("é".encode(), b"\xe9"))
+    with pytest.raises(DataError, match="cannot be read in this encoding"):
+        read_examples(ExamplesConfig(files=(str(tmp_path / "f.json"),), encoding="utf-8"))
+
+
+@pytest.mark.parametrize("more", ["]", "x", '[{"text": "good", "label": "pos"}]', "{}"])
+@pytest.mark.parametrize("value", [RECORDS, {"data": RECORDS}])
+def test_text_after_a_list_or_object_is_refused(value: object, more: str, tmp_path: Path) -> None:
+    (tmp_path / "film.json").write_text(json.dumps(value, indent=1) + more)
+    with pytest.raises(DataError, match=r"film.json:\d+: not JSON: text after the end"):
+        open_table(Source(tmp_path / "film.json"), None, Findings())

@@ -47,7 +47,10 @@ def read_json(reader: JsonReader, bad_rows: BadRows, by_lines: bool) -> Iterator
     first_character = reader.peek()
     if first_character not in ("[", "{") or (by_lines and first_character == "{") or reader.has_a_value_a_line():
         return map(_flat_row, reader.lines(bad_rows))
-    rows = reader.elements() if first_character == "[" else enumerate(_nested_rows(reader.members(), bad_rows.where), 1)
+    if first_character == "[":
+        rows = reader.to_the_end(reader.elements())
+    else:
+        rows = enumerate(_nested_rows(reader.to_the_end(reader.members()), bad_rows.where), 1)
     first = list(islice(rows, _SAMPLE))
     header = _header([value for _, value in first])
     rows = chain(first[1:] if header else first, rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import Source, read_bytes
@@ -27,6 +27,7 @@ LONE_SURROGATE = "half of a surrogate pair, which is no character"
 
 
 Keys = tuple[str, ...]
+Element = TypeVar("Element")
 _DECODER = json.JSONDecoder()
 
 
@@ -189,6 +190,12 @@ class JsonReader:
             if separator == "]":
                 return
             self.peek()
+
+    def to_the_end(self, values: Iterator[Element]) -> Iterator[Element]:
+        """The values of the list or object that makes up the file; DataError for text after it."""
+        yield from values
+        if self.peek():
+            raise self._error("text after the end of the list or object")
 
     def _read_element(self) -> object:
         while True:
