@@ -72,6 +72,10 @@ class Findings:
     """The detected encodings of files that are not UTF-8."""
     unreadable: dict[str, tuple[int, str]] = field(default_factory=dict)
     """By file: how many bytes are in no encoding and were read as U+FFFD, and where the first is."""
+    other_lines: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By file that is UTF-8 in part: how many lines were read in another encoding, and where the first is."""
+    surrogate_pairs: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By file: how many characters are written as two surrogates (CESU-8), and where the first is."""
     crlf: int = 0
     cr: int = 0
     newlines: int = 0
@@ -122,8 +126,12 @@ class Findings:
 
     def notes(self) -> tuple[str, ...]:
         lines = list(self.remarks)
-        if self.encodings:
-            lines.append(_encodings_note(self.encodings))
+        if whole := {where: name for where, name in self.encodings.items() if where not in self.other_lines}:
+            lines.append(_encodings_note(whole))
+        for where, (count, place) in self.other_lines.items():
+            lines.append(_other_lines_note(self.encodings[where], count, place))
+        if self.surrogate_pairs:
+            lines.append(_surrogate_pairs_note(self.surrogate_pairs))
         if self.unreadable:
             lines.append(_unreadable_note(self.unreadable))
         if self.boms:
@@ -162,6 +170,20 @@ def _unreadable_note(unreadable: dict[str, tuple[int, str]]) -> Caution:
     subject = f"1 byte in {files} is" if total == 1 else f"{total:,} bytes in {files} are"
     _, place = next(iter(unreadable.values()))
     return Caution(f"{subject} in no encoding that fits the rest and became U+FFFD, the first at {place}.")
+
+
+def _other_lines_note(encoding: str, count: int, place: str) -> Assumption:
+    what, are = ("1 line", "is") if count == 1 else (f"{count:,} lines from here on", "are")
+    read = f"{what} {are} not UTF-8, as the rest is, and {are} read as {encoding}"
+    return Assumption(f"{place}: {read}; save the file as UTF-8 if that is wrong.")
+
+
+def _surrogate_pairs_note(pairs: dict[str, tuple[int, str]]) -> str:
+    total, place = sum(count for count, _ in pairs.values()), next(iter(pairs.values()))[1]
+    if total == 1:
+        return f"{place}: 1 character is written as a pair of surrogates (CESU-8); it was read as what it means."
+    what = f"{total:,} characters are written as pairs of surrogates (CESU-8)"
+    return f"{what}; they were read as what they mean, the first at {place}."
 
 
 def _encodings_note(encodings: dict[str, str]) -> Assumption:
