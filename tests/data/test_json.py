@@ -82,7 +82,33 @@ def test_one_pass_gives_each_split_its_rows(tmp_path: Path) -> None:
     assert {name: len(split) for name, split in found.splits} == {"train": 70, "valid": 10, "test": 20}
     assert found.test is not None
     assert found.test[0].text == rows[0][0]  # type: ignore[union-attr]
-    assert any("the rows of each split are those that 'split' names" in note for note in found.notes)
+    note = next(note for note in found.notes if "splits by" in note)
+    expected = "train: 'train' (70 rows); valid: 'valid' (10 rows); test: 'test' (20 rows)."
+    assert note.endswith(f"film.json: splits by the keys of the JSON object: {expected}")
+
+
+def test_the_keys_of_an_object_are_not_called_columns(tmp_path: Path) -> None:
+    rows = [(f"a {'good' if n % 2 else 'bad'} film, number {n}", "np"[n % 2]) for n in range(100)]
+    splits = {"train": rows[:60], "oos_train": rows[60:75], "val": rows[75:85], "test": rows[85:]}
+    (tmp_path / "film.json").write_text(json.dumps(splits))
+    notes = read_examples(ExamplesConfig(files=(str(tmp_path / "film.json"),))).notes
+    assert any("train: 'train' (60 rows), 'oos_train' (15 rows); valid: 'val' (10 rows); test:" in n for n in notes)
+    note = next(note for note in notes if "text: column" in note)
+    assert note.endswith("film.json: text: column '1', label: column '2' (columns without names are numbered from 1).")
+    by_label = {name: [text for text, label in rows if label == name] for name in "np"}
+    (tmp_path / "film.json").write_text(json.dumps(by_label))
+    notes = read_examples(ExamplesConfig(files=(str(tmp_path / "film.json"),))).notes
+    assert any("film.json: text: column 'text', label: the keys of the JSON object." in note for note in notes)
+
+
+def test_a_column_of_splits_is_named_with_what_went_where(tmp_path: Path) -> None:
+    names = ["train"] * 60 + ["dev"] * 20 + ["test"] * 20
+    rows = [f"a {'good' if n % 2 else 'bad'} film, number {n},{'np'[n % 2]},{names[n]}" for n in range(100)]
+    (tmp_path / "film.csv").write_text("\n".join(["text,number,label,split", *rows]))
+    notes = read_examples(ExamplesConfig(files=(str(tmp_path / "film.csv"),), label="label")).notes
+    expected = "splits by the column 'split': train: 'train' (60 rows); valid: 'dev' (20 rows); test: 'test' (20 rows)."
+    assert any(expected in note for note in notes)
+    assert not any("not used: 'split'" in note for note in notes)
 
 
 @pytest.mark.parametrize("value", [{"accuracy": 0.9}, {"name": "x", "version": "2"}, {"a": {"f1": [0.5, 0.6]}}, {}])

@@ -59,11 +59,17 @@ def list_columns(columns: Iterable[str]) -> str:
 
 
 def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> Assumption:
-    unused = [column for column in table.columns if column not in used]
+    used = {*used, table.split_column if table.source.split else None}
+    unused = [column for column in table.columns if column not in used and not table.holds_keys(column)]
     more = f"; not used: {', '.join(map(repr, unused[:8]))}{' ...' if len(unused) > 8 else ''}" if unused else ""
     dialect = f" ({table.dialect_note})" if table.dialect_note else ""
-    named = ", ".join(f"{role}: column {name!r}" for role, name in roles.items())
+    named = ", ".join(f"{role}: {_column_in_words(table, name)}" for role, name in roles.items())
     return Assumption(f"{table.where}: {named}{more}{dialect}.")
+
+
+def _column_in_words(table: Table, name: str) -> str:
+    by_keys = name in table.columns and table.holds_keys(name)
+    return "the keys of the JSON object" if by_keys else f"column {name!r}"
 
 
 def lacks_label(table: Table, label: str, may_lack: bool, findings: Findings) -> bool:

@@ -31,6 +31,10 @@ Element = TypeVar("Element")
 _DECODER = json.JSONDecoder()
 
 
+class ObjectKey(str):
+    """A cell that is a key of a JSON object, such as {"train": [...]}: the file has no column for it."""
+
+
 class BadRows:
     """Counts the rows of one file, and those that cannot be used."""
 
