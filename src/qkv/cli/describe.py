@@ -13,7 +13,7 @@ from qkv.data.findings import TaskNote, ranked
 from qkv.errors import InputError
 from qkv.ranges import ExampleTask
 from qkv.tasks.report import ReportSection, TableSection, lines
-from qkv.visible import counted, shortened
+from qkv.visible import counted, percent, shortened
 
 CONTENTS = {"text": "plain text", "examples": "labelled examples", "pairs": "parallel text"}
 MAX_TABLE_ROWS = 30
@@ -147,7 +147,7 @@ def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
         lengths = f"{len(description.ranges):,} of numbers"
     rows.append((description.unit, lengths))
     copies = description.copies
-    rows.append(("copies", f"{copies:,} ({copies / splits['train']:.1%})" if copies else "none"))
+    rows.append(("copies", f"{copies:,} ({percent(copies / splits['train'])})" if copies else "none"))
     return rows
 
 
@@ -164,7 +164,7 @@ def _label_table(description: ExamplesDescription) -> list[ReportSection]:
     ordered = sorted(description.labels.items(), key=lambda item: -item[1].get("train", 0))
     splits = tuple(description.splits)
     rows = [
-        (label, *(f"{counts.get(split, 0):,}" for split in splits), f"{counts.get('train', 0) / total:.1%}")
+        (label, *(f"{counts.get(split, 0):,}" for split in splits), percent(counts.get("train", 0) / total))
         for label, counts in ordered
     ]
     count_columns = ("examples",) if len(splits) == 1 and description.unit != "words" else splits

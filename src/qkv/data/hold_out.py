@@ -22,6 +22,7 @@ from qkv.data.findings import Caution, Leak
 from qkv.data.identity import Keys, component_keys, fmix64
 from qkv.data.split import Mask, even_order
 from qkv.errors import DataError
+from qkv.visible import percent
 
 MIN_TRAIN_EXAMPLES, MIN_SCORED_EXAMPLES = 8, 2
 """How many distinct examples a model needs for training, and a score: that of one example means nothing."""
@@ -98,12 +99,12 @@ def example_notes(data: Labelled) -> Iterator[str]:
     if copies:
         conflicts = _count_conflicts(data.train)
         conflict_note = f"; with more than one label: {conflicts:,}" if conflicts else ""
-        share = f"{copies / len(data.train):.1%}"
+        share = percent(copies / len(data.train))
         yield f"{copies:,} of {len(data.train):,} training {what} ({share}) are copies of others{conflict_note}."
     for name, split in data.splits[1:]:
         shared = int(np.isin(split.keys, data.train.keys).sum())
         if shared:
-            subject = f"{shared:,} of {len(split):,} {name} {what} ({shared / len(split):.1%})"
+            subject = f"{shared:,} of {len(split):,} {name} {what} ({percent(shared / len(split))})"
             yield Leak(f"leak: {subject} also stand in the training examples.")
 
 
@@ -135,7 +136,7 @@ def pair_notes(data: Parallel) -> Iterator[str]:
     train = data.train.select(~data.train.backward)
     copies = len(train) - len(np.unique(train.keys))
     if copies:
-        yield f"{copies:,} of {len(train):,} training pairs ({copies / len(train):.1%}) are copies of others."
+        yield f"{copies:,} of {len(train):,} training pairs ({percent(copies / len(train))}) are copies of others."
     if (correlation := _length_correlation(train)) is not None and correlation < MIN_LENGTH_CORRELATION:
         yield Caution(
             f"long sources do not have long targets (correlation {correlation:.2f}); "
@@ -146,7 +147,7 @@ def pair_notes(data: Parallel) -> Iterator[str]:
         pairs = int(np.isin(forward.keys, train.keys).sum())
         sources = int(np.isin(forward.source_keys[forward.rows], train.source_keys[train.rows]).sum())
         if sources:
-            share = f"{sources / len(forward):.1%}"
+            share = percent(sources / len(forward))
             also = f"{pairs:,} of them with the same translation" if pairs else "none with the same translation"
             yield Leak(
                 f"leak: {sources:,} of {len(forward):,} {name} sources ({share}) also stand in training; {also}."
