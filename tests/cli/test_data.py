@@ -57,6 +57,18 @@ def test_describe(capsys: pytest.CaptureFixture[str], book: str) -> None:
     assert all(example["text"] in text for example in found["plan"]["examples"])
 
 
+def test_kinds_of_files_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt", "c.jsonl"):
+        line = "the river runs by the old mill"
+        (tmp_path / name).write_text(f"{line}\n" * 9 if name.endswith("txt") else f'{{"text": "{line}"}}\n' * 9)
+    assert answer(capsys, "data", "describe", str(tmp_path / "a.txt"))["kind"] == "text"
+    assert answer(capsys, "data", "describe", str(tmp_path / "a.txt"), str(tmp_path / "b.txt"))["kind"] == (
+        "text (2 files)"
+    )
+    found = answer(capsys, "data", "describe", *(str(tmp_path / name) for name in ("a.txt", "b.txt", "c.jsonl")))
+    assert found["kind"] == "text (2 files), jsonl (1 file)"
+
+
 def test_describe_parallel_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """As `qkv train` reads it: a table of two texts is for translation."""
     path = tmp_path / "pairs.tsv"

@@ -36,6 +36,24 @@ def test_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "note: " in shown.err
 
 
+def test_columns_of_words_are_not_counted_as_numbers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = [f"{'MFI'[n % 3]},{n / 7:.3f},{n % 11 / 3:.3f},{n % 5}" for n in range(60)]
+    (tmp_path / "abalone.csv").write_text("\n".join(rows))
+    assert run(["data", "describe", str(tmp_path / "abalone.csv")], False) == 0
+    shown = capsys.readouterr()
+    assert "2 of numbers, 1 of words (3 columns of 0 and 1)" in shown.out
+    expected = "to learn: column '4'; from columns 2, 3; and a column of 0 and 1 for each word of column 1 (3 words) ("
+    assert expected in shown.err
+
+
+def test_a_list_of_many_columns_ends_with_their_number(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    columns = ["text", "label", *(f"time{n}" for n in range(10))]
+    rows = [",".join([f"the film number {n}", "np"[n % 2], *["0:12"] * 10]) for n in range(60)]
+    (tmp_path / "films.csv").write_text("\n".join([",".join(columns), *rows]))
+    notes = described(capsys, str(tmp_path / "films.csv"))["notes"]
+    assert any("'time6', 'time7' and 2 more" in note and "..." not in note for note in notes)
+
+
 def test_options_say_otherwise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "films.csv"
     path.write_bytes(csv([(f"film {n}", f"remark {n}", n % 3) for n in range(60)], "text,remark,label"))

@@ -72,7 +72,7 @@ def test_utf_8_is_not_damaged_by_other_lines_of_its_file() -> None:
     assert found == GERMAN * 40 + late
     assert not findings.unreadable
     (note,) = findings.notes()
-    assert note.startswith("f:1: 40 lines from here on are not UTF-8, as the rest is, and are read as cp1252;")
+    assert note.startswith("f:1: from here on 40 lines are not UTF-8 and are read as cp1252, the others as UTF-8;")
 
 
 def test_one_line_in_another_encoding_does_not_make_the_file_one_of_that_encoding() -> None:
@@ -80,7 +80,7 @@ def test_one_line_in_another_encoding_does_not_make_the_file_one_of_that_encodin
     found, findings = read(whole.encode() + "un café à côté\n".encode("cp1252") + b"plain\n" * 30_000)
     assert found == whole + "un café à côté\n" + "plain\n" * 30_000
     (note,) = findings.notes()
-    assert note.startswith("f:30004: 1 line is not UTF-8, as the rest is, and is read as cp1252;")
+    assert note.startswith("f:30004: 1 line is not UTF-8 and is read as cp1252, the others as UTF-8;")
     assert isinstance(note, Assumption)
 
 
@@ -168,9 +168,13 @@ def test_the_encodings_of_a_folder_are_one_note(tmp_path: Path) -> None:
         text = TEXTS["koi8_r"] if encoding == "koi8_r" else GERMAN
         (tmp_path / f"{number}.txt").write_bytes(text.replace("\n", f" {number}\n").encode(encoding) * 20)
     prepared = prepare(CorpusConfig(files=(str(tmp_path),)), TokenizerConfig(kind="characters"))
-    note = "3 files are not UTF-8 and are read as 2 cp1252, 1 koi8_r, the first is"
+    note = "3 files are not UTF-8 and are read as cp1252 (2), koi8_r (1), the first is"
     assert sum(note in line for line in prepared.notes) == 1
     decoded = prepared.tokenizer.decode(prepared.train.tokens.tolist())
     assert "weiße" in decoded
+    (tmp_path / "3.txt").unlink()
+    alike = prepare(CorpusConfig(files=(str(tmp_path),)), TokenizerConfig(kind="characters"))
+    assert any("2 files are not UTF-8 and are read as cp1252, the first is" in line for line in alike.notes)
+    (tmp_path / "3.txt").write_bytes(TEXTS["koi8_r"].replace("\n", " 3\n").encode("koi8_r") * 20)
     again = prepare(prepared.corpus, TokenizerConfig(kind="characters"))
     assert again.fingerprint == prepared.fingerprint

@@ -248,7 +248,13 @@ def test_tagged(tmp_path: Path, times: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "said"), [("S-a O", "IOBES tags of 1 kinds"), ("I-a O", "IO tags of 1"), ("B-a O I-a", "1 tags I- do not")]
+    ("tags", "said"),
+    [
+        ("S-a O", "IOBES tags of 1 kind."),
+        ("I-a O", "IO tags of 1 kind."),
+        ("B-a O I-a", "1 I- tag does not follow a B- or I- tag of its kind; it begins a span nevertheless."),
+        ("B-a O I-a O I-a", "2 I- tags do not follow a B- or I- tag of their kind; each begins a span nevertheless."),
+    ],
 )
 def test_schemes(tmp_path: Path, tags: str, said: str) -> None:
     lines = "".join(f"word{n}\t{tag}\n" for n, tag in enumerate(tags.split()))

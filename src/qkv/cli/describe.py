@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import get_args
 
 from qkv.cli.options import DEFAULT_SPLIT, Data, SplitOptions, data_config, data_files
@@ -144,11 +145,18 @@ def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
     if shape := description.beginning[0].get("shape"):
         lengths = " x ".join(map(str, shape))
     if description.ranges:
-        lengths = f"{len(description.ranges):,} of numbers"
+        lengths = _kinds_of_columns(description.ranges)
     rows.append((description.unit, lengths))
     copies = description.copies
     rows.append(("copies", f"{copies:,} ({percent(copies / splits['train'])})" if copies else "none"))
     return rows
+
+
+def _kinds_of_columns(names: Iterable[str]) -> str:
+    """How many columns hold numbers, and how many words: NAME=WORD is a column of 0 and 1 for one word."""
+    words = Counter(name.partition("=")[0] for name in names if "=" in name)
+    numbers = f"{sum('=' not in name for name in names):,} of numbers"
+    return f"{numbers}, {len(words):,} of words ({words.total():,} columns of 0 and 1)" if words else numbers
 
 
 def _range_table(description: ExamplesDescription) -> list[ReportSection]:

@@ -55,13 +55,14 @@ def _missing_column_error(table: Table, missing: str, role: str) -> DataError:
 def list_columns(columns: Iterable[str]) -> str:
     """Up to 20 names for a message."""
     columns = list(columns)
-    return ", ".join(columns[:20]) + (" ..." if len(columns) > 20 else "") or "none"
+    return ", ".join(columns[:20]) + (f" and {len(columns) - 20:,} more" if len(columns) > 20 else "") or "none"
 
 
 def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> Assumption:
     used = {*used, table.split_column if table.source.split else None}
     unused = [column for column in table.columns if column not in used and not table.holds_keys(column)]
-    more = f"; not used: {', '.join(map(repr, unused[:8]))}{' ...' if len(unused) > 8 else ''}" if unused else ""
+    others = f" and {len(unused) - 8:,} more" if len(unused) > 8 else ""
+    more = f"; not used: {', '.join(map(repr, unused[:8]))}{others}" if unused else ""
     dialect = f" ({table.dialect_note})" if table.dialect_note else ""
     named = ", ".join(f"{role}: {_column_in_words(table, name)}" for role, name in roles.items())
     return Assumption(f"{table.where}: {named}{more}{dialect}.")

@@ -24,12 +24,12 @@ from qkv.data.examples import (
     Targets,
     TextExample,
 )
-from qkv.data.files.unpack import Builtin
+from qkv.data.files.unpack import Builtin, Source
 from qkv.data.findings import Findings, Progress
 from qkv.data.survey import CorpusFiles, survey
 from qkv.data.text_files import find_text_files
 from qkv.text.vocabulary import choose
-from qkv.visible import ShownResult
+from qkv.visible import ShownResult, counted
 
 PLANNED_EXAMPLES = 5
 BEGINNING_CHARACTERS = 400
@@ -140,13 +140,15 @@ def describe_text(corpus: CorpusConfig, piped: Path | None, progress: Progress) 
 
 
 def _count_formats(parts: CorpusFiles) -> str:
-    counts: Counter[str] = Counter()
-    for source in parts.files:
-        if isinstance(source, Builtin):
-            counts["built in"] += 1
-        else:
-            counts[source.format if source.compression == "plain" else f"{source.format} in {source.compression}"] += 1
-    return ", ".join(name if count == 1 else f"{count:,} of {name}" for name, count in counts.items())
+    counts = Counter(map(_format_name, parts.files))
+    one = counts.total() == 1
+    return ", ".join(name if one else f"{name} ({counted(count, 'file')})" for name, count in counts.items())
+
+
+def _format_name(source: Source | Builtin) -> str:
+    if isinstance(source, Builtin):
+        return "built in"
+    return source.format if source.compression == "plain" else f"{source.format} in {source.compression}"
 
 
 class _WordCounter:

@@ -128,8 +128,8 @@ class Findings:
         lines = list(self.remarks)
         if whole := {where: name for where, name in self.encodings.items() if where not in self.other_lines}:
             lines.append(_encodings_note(whole))
-        for where, (count, place) in self.other_lines.items():
-            lines.append(_other_lines_note(self.encodings[where], count, place))
+        if self.other_lines:
+            lines.append(_other_lines_note(self.other_lines, self.encodings))
         if self.surrogate_pairs:
             lines.append(_surrogate_pairs_note(self.surrogate_pairs))
         if self.unreadable:
@@ -172,10 +172,13 @@ def _unreadable_note(unreadable: dict[str, tuple[int, str]]) -> Caution:
     return Caution(f"{subject} in no encoding that fits the rest and became U+FFFD, the first at {place}.")
 
 
-def _other_lines_note(encoding: str, count: int, place: str) -> Assumption:
-    what, are = ("1 line", "is") if count == 1 else (f"{count:,} lines from here on", "are")
-    read = f"{what} {are} not UTF-8, as the rest is, and {are} read as {encoding}"
-    return Assumption(f"{place}: {read}; save the file as UTF-8 if that is wrong.")
+def _other_lines_note(lines: dict[str, tuple[int, str]], encodings: dict[str, str]) -> Assumption:
+    total, place = sum(count for count, _ in lines.values()), next(iter(lines.values()))[1]
+    what, are = ("1 line", "is") if total == 1 else (f"{total:,} lines", "are")
+    files = f" in {len(lines):,} files" if len(lines) > 1 else ""
+    names = ", ".join(dict.fromkeys(encodings[where] for where in lines))
+    read = f"{what}{files} {are} not UTF-8 and {are} read as {names}, the others as UTF-8"
+    return Assumption(f"{place}: {'from here on ' * (total > 1)}{read}; save as UTF-8 what is read wrongly.")
 
 
 def _surrogate_pairs_note(pairs: dict[str, tuple[int, str]]) -> str:
@@ -191,7 +194,9 @@ def _encodings_note(encodings: dict[str, str]) -> Assumption:
     first = next(iter(encodings))
     if len(encodings) == 1:
         return Assumption(f"{first}: not UTF-8, so it is read as {encodings[first]}; --encoding names another.")
-    named = ", ".join(f"{count:,} {encoding}" for encoding, count in counts.most_common())
+    named = ", ".join(
+        f"{encoding} ({count:,})" if len(counts) > 1 else encoding for encoding, count in counts.most_common()
+    )
     subject = f"{len(encodings):,} files are not UTF-8 and are read as {named}, the first is {first}"
     return Assumption(f"{subject}; --encoding names another.")
 

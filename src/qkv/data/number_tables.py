@@ -26,6 +26,7 @@ from qkv.data.identity import hash64
 from qkv.data.labels import RawLabels, RawSplit, label_text
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
+from qkv.visible import counted
 
 NO_TEXT = "none"
 """The value of --text for a table of numbers."""
@@ -148,9 +149,11 @@ class NumberColumns:
         for profile in used:
             is_numeric = profile.kind == "numbers"
             columns += [profile.name] if is_numeric else [f"{profile.name}={word}" for word in profile.words]
-        note = f"{table.where}: a table of numbers; to learn: column {label!r}; from: {list_columns(numeric)}"
-        if of_words := [f"{profile.name} ({len(profile.words)})" for profile in used if profile.kind == "words"]:
-            note += f"; as columns of 0 and 1, a word each: {list_columns(of_words)}"
+        note = f"{table.where}: a table of numbers; to learn: column {label!r}; from columns {list_columns(numeric)}"
+        worded = [profile for profile in used if profile.kind == "words"]
+        if of_words := [f"{profile.name} ({counted(len(profile.words), 'word')})" for profile in worded]:
+            plural = "s" if len(of_words) > 1 else ""
+            note += f"; and a column of 0 and 1 for each word of column{plural} {list_columns(of_words)}"
         if unused := [profile.name for profile in profiles if profile not in used]:
             note += f"; not used: {list_columns(unused)}"
         dialect = f" ({table.dialect_note})" if table.dialect_note else ""

@@ -22,6 +22,7 @@ from qkv.data.identity import keys_array, text_key
 from qkv.data.labels import RawLabels, RawSplit
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
+from qkv.visible import counted
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 LONG_SENTENCE_WORDS = 1000
@@ -133,11 +134,12 @@ def note_tag_scheme(split: RawSplit, where: str, findings: Findings) -> None:
     if prefixed and unprefixed in ([], ["O"]):
         prefixes = {match[1] for match in prefixed}
         scheme = "IOBES" if prefixes & set("ESLU") else "BIO" if "B" in prefixes else "IO"
-        findings.add_note(f"{where}: {scheme} tags of {len({match[2] for match in prefixed})} kinds.")
+        findings.add_note(f"{where}: {scheme} tags of {counted(len({match[2] for match in prefixed}), 'kind')}.")
         if scheme == "BIO" and (count := _count_stray_tags(split.labels, starts)):
-            findings.add_note(
-                f"{where}: {count:,} tags I- do not follow a B- or I- of their kind; they begin a span nevertheless."
-            )
+            follow = "1 I- tag does not follow a B- or I- tag of its kind; it begins"
+            if count > 1:
+                follow = f"{count:,} I- tags do not follow a B- or I- tag of their kind; each begins"
+            findings.add_note(f"{where}: {follow} a span nevertheless.")
     if (longest := int(np.diff(starts).max(initial=0))) > LONG_SENTENCE_WORDS:
         findings.add_note(Caution(f"{where}: a sentence of {longest:,} words; blank lines should separate sentences."))
 
