@@ -36,6 +36,30 @@ def test_a_table(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "note: " in shown.err
 
 
+def test_each_split_has_its_copies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, copies in (("train", 3), ("valid", 5), ("test", 0)):
+        rows = [(f"the film number {n} of {name}", "np"[n % 2]) for n in range(40)]
+        (tmp_path / f"{name}.csv").write_bytes(csv(rows + rows[:copies]))
+    found = described(capsys, str(tmp_path))
+    assert (found["copies"], found["copies_in_splits"]) == (3, {"train": 3, "valid": 5, "test": 0})
+    expected = "3 of 43 training texts (7.0%) and 5 of 45 valid texts (11.1%) are copies of others."
+    assert expected in found["notes"]
+    assert run(["data", "describe", str(tmp_path)], False) == 0
+    shown = capsys.readouterr().out
+    assert "train 3 (7.0%), valid 5 (11.1%), test none" in shown
+    assert "characters (train)" in shown
+    assert "share of train" in shown
+
+
+def test_each_split_of_pairs_has_its_copies(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name, copies in (("train", 0), ("valid", 4)):
+        rows = [f"the river {n} of {name} is here\tder Fluss {n} von {name} ist da\n" for n in range(40)]
+        (tmp_path / f"{name}.tsv").write_text("".join(["en\tde\n", *rows, *rows[:copies]]))
+    found = described(capsys, str(tmp_path / "train.tsv"), "--valid", str(tmp_path / "valid.tsv"))
+    assert found["copies_in_splits"] == {"train": 0, "valid": 4}
+    assert "4 of 44 valid pairs (9.1%) are copies of others." in found["notes"]
+
+
 def test_columns_of_words_are_not_counted_as_numbers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     rows = [f"{'MFI'[n % 3]},{n / 7:.3f},{n % 11 / 3:.3f},{n % 5}" for n in range(60)]
     (tmp_path / "abalone.csv").write_text("\n".join(rows))

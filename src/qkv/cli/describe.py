@@ -111,9 +111,12 @@ def _pairs_sections(description: PairsDescription, title: str) -> list[ReportSec
     rows = [("task", f"translation: {directions}")]
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
     rows += [(f"{split} pairs", f"{count:,}") for split, count in description.splits.items()]
+    of_train = " (train)" if len(description.splits) > 1 else ""
     for side, lengths in description.lengths.items():
-        rows.append((f"characters, {side}", ", ".join(f"{name} {value:,}" for name, value in lengths.items())))
-    rows.append(("copies", f"{description.copies:,}" if description.copies else "none"))
+        rows.append(
+            (f"characters, {side}{of_train}", ", ".join(f"{name} {value:,}" for name, value in lengths.items()))
+        )
+    rows.append(("copies", _copies_in_words(description)))
     pairs = [f"  {pair['source']}  |  {pair['target']}" for pair in description.beginning]
     return [_facts_table(title, rows), *_raw(description, "for example:", pairs)]
 
@@ -137,19 +140,31 @@ def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
     splits = description.splits
     rows += [(f"{split} examples" if len(splits) > 1 else "examples", f"{count:,}") for split, count in splits.items()]
+    of_train = " (train)" if len(splits) > 1 else ""
     if description.labels:
         rows.append(("labels", f"{len(description.labels):,}"))
     if description.numbers is not None:
-        rows.append(("numbers", ", ".join(f"{name} {value:.4g}" for name, value in description.numbers.items())))
+        rows.append(
+            (f"numbers{of_train}", ", ".join(f"{name} {value:.4g}" for name, value in description.numbers.items()))
+        )
     lengths = ", ".join(f"{name} {value:,}" for name, value in description.lengths.items())
     if shape := description.beginning[0].get("shape"):
         lengths = " x ".join(map(str, shape))
     if description.ranges:
         lengths = _kinds_of_columns(description.ranges)
-    rows.append((description.unit, lengths))
-    copies = description.copies
-    rows.append(("copies", f"{copies:,} ({percent(copies / splits['train'])})" if copies else "none"))
+    of_train = of_train if description.unit in ("characters", "words") else ""
+    rows.append((f"{description.unit}{of_train}", lengths))
+    rows.append(("copies", _copies_in_words(description)))
     return rows
+
+
+def _copies_in_words(description: ExamplesDescription | PairsDescription) -> str:
+    """How many examples of each split repeat others of it."""
+    parts = [
+        f"{name} {copies:,} ({percent(copies / description.splits[name])})" if copies else f"{name} none"
+        for name, copies in description.copies_in_splits.items()
+    ]
+    return ", ".join(parts) if len(parts) > 1 else parts[0].removeprefix("train ")
 
 
 def _kinds_of_columns(names: Iterable[str]) -> str:
@@ -176,7 +191,8 @@ def _label_table(description: ExamplesDescription) -> list[ReportSection]:
         for label, counts in ordered
     ]
     count_columns = ("examples",) if len(splits) == 1 and description.unit != "words" else splits
-    return _shortened_table(("label", *count_columns, "share"), rows, "labels")
+    share = "share" if len(splits) == 1 else "share of train"
+    return _shortened_table(("label", *count_columns, share), rows, "labels")
 
 
 def _shortened_table(columns: tuple[str, ...], rows: list[tuple[str, ...]], plural: str) -> list[ReportSection]:

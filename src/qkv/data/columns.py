@@ -59,7 +59,7 @@ def list_columns(columns: Iterable[str]) -> str:
 
 
 def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> Assumption:
-    used = {*used, table.split_column if table.source.split else None}
+    used = {*used, (table.split_column or "") if table.source.split else ""}
     unused = [column for column in table.columns if column not in used and not table.holds_keys(column)]
     others = f" and {len(unused) - 8:,} more" if len(unused) > 8 else ""
     more = f"; not used: {', '.join(map(repr, unused[:8]))}{others}" if unused else ""

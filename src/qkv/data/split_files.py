@@ -173,7 +173,7 @@ def _splits_note(table: Table, names: Mapping[Split | None, Counter[str]], read:
     by = "the keys of the JSON object" if table.holds_keys(column) else f"the column {column!r}"
     parts: dict[str, list[str]] = {}
     for split, counts in names.items():
-        part = parts.setdefault(split if split in read else "not used", [])
+        part = parts.setdefault(split if split is not None and split in read else "not used", [])
         part += [f"{name!r} ({counted(count, 'row')})" for name, count in counts.most_common(MAX_NAMES)]
         part += [f"{len(counts) - MAX_NAMES:,} more"] * (len(counts) > MAX_NAMES)
     listed = "; ".join(f"{part}: {', '.join(named)}" for part, named in parts.items())
