@@ -262,6 +262,16 @@ def test_schemes(tmp_path: Path, tags: str, said: str) -> None:
     assert said in "\n".join(found.notes)
 
 
+def test_only_many_long_sentences_lack_blank_lines(tmp_path: Path) -> None:
+    sentence, long = "The\tO\ndog\tO\nsleeps\tO\n", "".join(f"word{n}\tO\n" for n in range(1200))
+    short = "\n".join(sentence.replace("dog", f"Rex{n}\tB-dog\nof") for n in range(2000))
+    usual = read(tmp_path / "usual.conll", f"{short}\n{long}\n".encode())
+    assert not any("blank lines" in note for note in usual.notes)
+    lacking = read(tmp_path / "lacking.conll", ("Rex\tB-dog\n\n" * 30 + f"{long}\n{long * 2}\n{long}\n").encode())
+    (note,) = (note for note in lacking.notes if "blank lines" in note)
+    assert "4,800 of 4,830 words are in sentences of more than 1,000; blank lines should separate sentences" in note
+
+
 def test_npz(tmp_path: Path) -> None:
     arrays = {"x_train": PIXELS, "y_train": DIGITS, "x_test": PIXELS[:6] // 2, "y_test": DIGITS[:6]}
     found = read(tmp_path / "a.npz", npz(**arrays))

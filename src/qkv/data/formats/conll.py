@@ -26,6 +26,8 @@ from qkv.visible import counted
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 LONG_SENTENCE_WORDS = 1000
+MAX_LONG_SHARE = 0.3
+"""Where more of the words are in long sentences, these are not a few odd ones: blank lines are missing."""
 MAX_SENTENCE_WORDS = 20_000
 _PREFIXED_TAG = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
 
@@ -126,7 +128,7 @@ class _ConllReader:
 
 
 def note_tag_scheme(split: RawSplit, where: str, findings: Findings) -> None:
-    """Note the scheme of the tags, I- tags that continue no span, and very long sentences."""
+    """Note the scheme of the tags, I- tags that continue no span, and missing blank lines."""
     assert isinstance(split.examples, TagExamples)
     tags, starts = split.labels.names, split.examples.starts.tolist()
     prefixed = [match for tag in tags if (match := _PREFIXED_TAG.fullmatch(tag))]
@@ -140,8 +142,11 @@ def note_tag_scheme(split: RawSplit, where: str, findings: Findings) -> None:
             if count > 1:
                 follow = f"{count:,} I- tags do not follow a B- or I- tag of their kind; each begins"
             findings.add_note(f"{where}: {follow} a span nevertheless.")
-    if (longest := int(np.diff(starts).max(initial=0))) > LONG_SENTENCE_WORDS:
-        findings.add_note(Caution(f"{where}: a sentence of {longest:,} words; blank lines should separate sentences."))
+    lengths = np.diff(starts)
+    long = lengths[lengths > LONG_SENTENCE_WORDS]
+    if long.sum() > MAX_LONG_SHARE * lengths.sum():
+        most = f"{long.sum():,} of {lengths.sum():,} words are in sentences of more than {LONG_SENTENCE_WORDS:,}"
+        findings.add_note(Caution(f"{where}: {most}; blank lines should separate sentences."))
 
 
 def _count_stray_tags(labels: RawLabels, starts: Sequence[int]) -> int:
