@@ -78,9 +78,21 @@ def test_describe_parallel_text(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert found["splits"] == {"train": 40}
     assert found["beginning"][0] == {"source": "the river number 0 is here", "target": "der Fluss Nummer 0 ist da"}
     assert run(["data", "describe", str(path)], False) == 0
-    assert "source to target" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "column 1 to column 2" in shown.out
+    assert "for both sides; choose another" in shown.err
+    assert "languages" not in shown.err
     assert run(["data", "describe", str(path), "--text", "1"], False) == 2
     assert "--text 1" in capsys.readouterr().err
+
+
+def test_questions_and_answers_are_no_two_languages(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = [{"question": f"How much is {n} and 7?", "answer": f"{n} and 7 are {n + 7}."} for n in range(60)]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(["data", "describe", str(tmp_path / "sums.jsonl")], False) == 0
+    shown = capsys.readouterr()
+    assert "translation: question to answer" in shown.out
+    assert "for both sides; choose another" in shown.err
 
 
 def test_describe_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

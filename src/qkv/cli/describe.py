@@ -11,6 +11,7 @@ from qkv.cli.output import Json, print_json, print_notes, print_sections
 from qkv.cli.progress import progress_in_bytes
 from qkv.data.descriptions import AnyDescription, Description, ExamplesDescription, PairsDescription, TrainingPlan
 from qkv.data.findings import TaskNote, ranked
+from qkv.data.pair_columns import directions_in_words
 from qkv.errors import InputError
 from qkv.ranges import ExampleTask
 from qkv.tasks.report import ReportSection, TableSection, lines
@@ -107,7 +108,7 @@ def _text_sections(description: Description, title: str) -> list[ReportSection]:
 
 
 def _pairs_sections(description: PairsDescription, title: str) -> list[ReportSection]:
-    directions = ", ".join(f"{source} to {target}" for source, target in description.directions)
+    directions = directions_in_words(description.directions, description.columns)
     rows = [("task", f"translation: {directions}")]
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
     rows += [(f"{split} pairs", f"{count:,}") for split, count in description.splits.items()]
