@@ -66,7 +66,15 @@ def test_kinds_of_files_are_counted(capsys: pytest.CaptureFixture[str], tmp_path
         "text (2 files)"
     )
     found = answer(capsys, "data", "describe", *(str(tmp_path / name) for name in ("a.txt", "b.txt", "c.jsonl")))
-    assert found["kind"] == "text (2 files), jsonl (1 file)"
+    assert found["kind"] == "text (2 files), jsonl (c.jsonl)"
+
+
+def test_an_empty_document_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("the river runs by the old mill\n" * 9)
+    (tmp_path / "blank.txt").write_text(" \n\n")
+    notes = answer(capsys, "data", "describe", str(tmp_path))["notes"]
+    assert any(note.endswith("1 empty document was left out: " + str(tmp_path / "blank.txt") + ".") for note in notes)
 
 
 def test_describe_parallel_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -78,6 +78,27 @@ def test_a_list_of_many_columns_ends_with_their_number(capsys: pytest.CaptureFix
     assert any("'time6', 'time7' and 2 more" in note and "..." not in note for note in notes)
 
 
+def test_a_column_without_a_name_is_not_called_by_its_number_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = [f"{n},{n % 4},the film number {n},{'np'[n % 2]}" for n in range(60)]
+    (tmp_path / "films.csv").write_text("\n".join([",count,text,label", *rows]))
+    notes = described(capsys, str(tmp_path / "films.csv"))["notes"]
+    assert any("not used: column 1 (no name), 'count'" in note for note in notes)
+
+
+def test_files_with_labels_line_by_line_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for split in ("train", "val", "test"):
+        lines = [f"the {split} film number {n} is {'good' if n % 2 else 'bad'}" for n in range(40)]
+        (tmp_path / f"{split}_text.txt").write_text("\n".join(lines) + "\n")
+        (tmp_path / f"{split}_labels.txt").write_text("\n".join(str(n % 2) for n in range(40)) + "\n")
+    notes = described(capsys, str(tmp_path))["notes"]
+    expected = (
+        "test_labels.txt has the labels of the lines of test_text.txt; 2 more pairs of files are read the same way."
+    )
+    assert any(expected in note for note in notes)
+
+
 def test_options_say_otherwise(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "films.csv"
     path.write_bytes(csv([(f"film {n}", f"remark {n}", n % 3) for n in range(60)], "text,remark,label"))

@@ -62,10 +62,16 @@ def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> As
     used = {*used, (table.split_column or "") if table.source.split else ""}
     unused = [column for column in table.columns if column not in used and not table.holds_keys(column)]
     others = f" and {len(unused) - 8:,} more" if len(unused) > 8 else ""
-    more = f"; not used: {', '.join(map(repr, unused[:8]))}{others}" if unused else ""
+    more = f"; not used: {', '.join(name_in_list(table, name) for name in unused[:8])}{others}" if unused else ""
     dialect = f" ({table.dialect_note})" if table.dialect_note else ""
     named = ", ".join(f"{role}: {_column_in_words(table, name)}" for role, name in roles.items())
     return Assumption(f"{table.where}: {named}{more}{dialect}.")
+
+
+def name_in_list(table: Table, name: str) -> str:
+    """A column's name among others; one whose cell in the header is empty has a number for its name."""
+    is_number = name.isdecimal() and table.columns.index(name) == int(name) - 1
+    return f"column {name} (no name)" if is_number and not table.has_numbered_columns else repr(name)
 
 
 def _column_in_words(table: Table, name: str) -> str:

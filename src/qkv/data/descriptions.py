@@ -25,12 +25,12 @@ from qkv.data.examples import (
     TextExample,
 )
 from qkv.data.files.unpack import Builtin, Source
-from qkv.data.findings import Findings, Progress
+from qkv.data.findings import Findings, Progress, display_name
 from qkv.data.hold_out import count_copies
 from qkv.data.survey import CorpusFiles, WordCounter, survey
 from qkv.data.text_files import find_text_files
 from qkv.text.vocabulary import choose
-from qkv.visible import ShownResult, counted
+from qkv.visible import ShownResult
 
 PLANNED_EXAMPLES = 5
 BEGINNING_CHARACTERS = 400
@@ -142,8 +142,10 @@ def describe_text(corpus: CorpusConfig, piped: Path | None, progress: Progress) 
 
 def _count_formats(parts: CorpusFiles) -> str:
     counts = Counter(map(_format_name, parts.files))
-    one = counts.total() == 1
-    return ", ".join(name if one else f"{name} ({counted(count, 'file')})" for name, count in counts.items())
+    if len(parts.files) == 1:
+        return next(iter(counts))
+    single = {_format_name(source): display_name(source.display_name).rpartition("/")[2] for source in parts.files}
+    return ", ".join(f"{name} ({f'{n:,} files' if n > 1 else single[name]})" for name, n in counts.items())
 
 
 def _format_name(source: Source | Builtin) -> str:

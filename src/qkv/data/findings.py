@@ -91,6 +91,8 @@ class Findings:
     bad_rows: list[tuple[str, int, int, str]] = field(default_factory=list)
     """Per file: where the first was, how many, of how many rows, what was wrong with the first."""
     empty: int = 0
+    first_empty: str = ""
+    """The file of the first empty document."""
     columns: dict[str, str] = field(default_factory=dict)
     """The text column that was guessed, by file."""
     remarks: list[str] = field(default_factory=list)
@@ -160,7 +162,12 @@ class Findings:
             remedy = "Name what it leads to as well, to read it."
             lines.append(Caution(f"{what} out of the folder {followed}: {self.links[0]}. {remedy}"))
         if self.empty:
-            lines.append(f"{self.empty:,} empty documents were left out.")
+            where = self.first_empty
+            lines.append(
+                f"1 empty document was left out: {where}."
+                if self.empty == 1
+                else f"{self.empty:,} empty documents were left out, the first in {where}."
+            )
         return tuple(lines)
 
 

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from qkv.data.columns import column_index, given_column, lacks_label, list_columns
+from qkv.data.columns import column_index, given_column, lacks_label, list_columns, name_in_list
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import NumberExamples
 from qkv.data.findings import Assumption, Caution, Findings, OnRead
@@ -155,7 +155,8 @@ class NumberColumns:
             plural = "s" if len(of_words) > 1 else ""
             note += f"; and a column of 0 and 1 for each word of column{plural} {list_columns(of_words)}"
         if unused := [profile.name for profile in profiles if profile not in used]:
-            note += f"; not used: {list_columns(unused)}"
+            named = (name_in_list(table, name) if name.isdecimal() else name for name in unused)
+            note += f"; not used: {list_columns(named)}"
         dialect = f" ({table.dialect_note})" if table.dialect_note else ""
         findings.add_note(Assumption(f"{note}{dialect}. --label names another column to learn."))
         return cls(label, tuple(columns))
