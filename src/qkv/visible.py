@@ -57,6 +57,16 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def percent(share: float, digits: int = 1) -> str:
+    """A share as a percentage; one that would be rounded to none or to all is said to be a little more or less."""
+    least = 10.0**-digits
+    if 0 < share < least / 200:
+        return f"less than {least:.{digits}f}%"
+    if 1 - least / 200 < share < 1:
+        return f"more than {100 - least:.{digits}f}%"
+    return f"{share:.{digits}%}"
+
+
 MAX_REPR_LENGTH, MAX_REPR_ITEMS = 60, 6
 
 

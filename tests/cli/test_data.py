@@ -57,6 +57,26 @@ def test_describe(capsys: pytest.CaptureFixture[str], book: str) -> None:
     assert all(example["text"] in text for example in found["plan"]["examples"])
 
 
+def test_kinds_of_files_are_counted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt", "c.jsonl"):
+        line = "the river runs by the old mill"
+        (tmp_path / name).write_text(f"{line}\n" * 9 if name.endswith("txt") else f'{{"text": "{line}"}}\n' * 9)
+    assert answer(capsys, "data", "describe", str(tmp_path / "a.txt"))["kind"] == "text"
+    assert answer(capsys, "data", "describe", str(tmp_path / "a.txt"), str(tmp_path / "b.txt"))["kind"] == (
+        "text (2 files)"
+    )
+    found = answer(capsys, "data", "describe", *(str(tmp_path / name) for name in ("a.txt", "b.txt", "c.jsonl")))
+    assert found["kind"] == "text (2 files), jsonl (c.jsonl)"
+
+
+def test_an_empty_document_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("the river runs by the old mill\n" * 9)
+    (tmp_path / "blank.txt").write_text(" \n\n")
+    notes = answer(capsys, "data", "describe", str(tmp_path))["notes"]
+    assert any(note.endswith("1 empty document was left out: " + str(tmp_path / "blank.txt") + ".") for note in notes)
+
+
 def test_describe_parallel_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """As `qkv train` reads it: a table of two texts is for translation."""
     path = tmp_path / "pairs.tsv"
@@ -66,9 +86,21 @@ def test_describe_parallel_text(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert found["splits"] == {"train": 40}
     assert found["beginning"][0] == {"source": "the river number 0 is here", "target": "der Fluss Nummer 0 ist da"}
     assert run(["data", "describe", str(path)], False) == 0
-    assert "source to target" in capsys.readouterr().out
+    shown = capsys.readouterr()
+    assert "column 1 to column 2" in shown.out
+    assert "for both sides; choose another" in shown.err
+    assert "languages" not in shown.err
     assert run(["data", "describe", str(path), "--text", "1"], False) == 2
     assert "--text 1" in capsys.readouterr().err
+
+
+def test_questions_and_answers_are_no_two_languages(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = [{"question": f"How much is {n} and 7?", "answer": f"{n} and 7 are {n + 7}."} for n in range(60)]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert run(["data", "describe", str(tmp_path / "sums.jsonl")], False) == 0
+    shown = capsys.readouterr()
+    assert "translation: question to answer" in shown.out
+    assert "for both sides; choose another" in shown.err
 
 
 def test_describe_standard_input(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,7 +212,7 @@ def _numbers() -> Iterator[Case]:
         "two-columns.csv", csv([(n, n % 2) for n in range(50)], "a,b"), "a table of numbers; to learn: column 'b'"
     )
     sexes = csv([("mf"[n % 2], n, n % 3) for n in range(90)], "sex,age,class")
-    yield odd("words-as-columns.csv", sexes, "as columns of 0 and 1, a word each: sex (2)")
+    yield odd("words-as-columns.csv", sexes, "and a column of 0 and 1 for each word of column sex (2 words)")
 
 
 def _json() -> Iterator[Case]:

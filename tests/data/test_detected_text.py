@@ -11,7 +11,7 @@ from qkv.data.corpus import CorpusConfig
 from qkv.data.files import detected_text
 from qkv.data.files.decode import decode
 from qkv.data.files.guess_encoding import guess_encoding
-from qkv.data.findings import Caution, Findings
+from qkv.data.findings import Assumption, Caution, Findings
 from qkv.data.prepare import prepare
 from qkv.errors import DataError
 from qkv.text.tokenizer import TokenizerConfig
@@ -71,6 +71,36 @@ def test_utf_8_is_not_damaged_by_other_lines_of_its_file() -> None:
     found, findings = read(content)
     assert found == GERMAN * 40 + late
     assert not findings.unreadable
+    (note,) = findings.notes()
+    assert note.startswith("f:1: from here on 40 lines are not UTF-8 and are read as cp1252, the others as UTF-8;")
+
+
+def test_one_line_in_another_encoding_does_not_make_the_file_one_of_that_encoding() -> None:
+    whole = "plain\n" * 30_000 + GERMAN * 3
+    found, findings = read(whole.encode() + "un café à côté\n".encode("cp1252") + b"plain\n" * 30_000)
+    assert found == whole + "un café à côté\n" + "plain\n" * 30_000
+    (note,) = findings.notes()
+    assert note.startswith("f:30004: 1 line is not UTF-8 and is read as cp1252, the others as UTF-8;")
+    assert isinstance(note, Assumption)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 2**20])
+def test_characters_of_two_surrogates_are_read_as_what_they_mean(chunk: int) -> None:
+    line = "Pizza 🍕 und 🎉!\n"
+    cesu_8 = b"Pizza \xed\xa0\xbc\xed\xbd\x95 und \xed\xa0\xbc\xed\xbe\x89!\n"
+    found, findings = read(b"plain\n" * 9 + cesu_8 + b"plain\n", chunk)
+    assert found == "plain\n" * 9 + line + "plain\n"
+    expected = "2 characters are written as pairs of surrogates (CESU-8); they were read as what they mean, the first"
+    assert findings.notes() == (f"{expected} at f:10.",)
+    found, findings = read(GERMAN.encode() * 9 + cesu_8 + b"and \xff\n" + GERMAN.encode() * 9, chunk)
+    assert found == GERMAN * 9 + line + "and \ufffd\n" + GERMAN * 9
+    assert findings.unreadable == {"f": (1, f"f:11:{9 * len(GERMAN.encode()) + len(cesu_8) + 4}")}
+
+
+def test_long_lines_are_not_cut_inside_a_pair_of_surrogates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detected_text, "LONGEST_LINE", 100)
+    for before in range(90, 101):
+        assert read(b"x" * before + b"\xed\xa0\xbc\xed\xbd\x95" * 9)[0] == "x" * before + "🍕" * 9
 
 
 def test_a_few_bad_bytes_in_utf_8_are_counted_with_their_place() -> None:
@@ -95,6 +125,7 @@ def test_what_is_read_does_not_depend_on_the_chunks(monkeypatch: pytest.MonkeyPa
     parts = [
         *(b"plain line\n" * 20, b"\xff\x81\n", b"nul \0 here\n", b"\r\nwin\r\n", b"mac\rmac\r"),
         *(GERMAN.encode() * 3, GERMAN.encode("cp1252") * 3, ("é x" * 700 + "\n").encode()),
+        b"\xed\xa0\xbc\xed\xbd\x95\xed\xa0\n",
         *(TEXTS["gb18030"].encode("gb18030") * 4, "好\n".encode("gb18030"), "Это предложение".encode("cp1251") * 9),
     ]
     generator = random.Random(1)
@@ -137,9 +168,13 @@ def test_the_encodings_of_a_folder_are_one_note(tmp_path: Path) -> None:
         text = TEXTS["koi8_r"] if encoding == "koi8_r" else GERMAN
         (tmp_path / f"{number}.txt").write_bytes(text.replace("\n", f" {number}\n").encode(encoding) * 20)
     prepared = prepare(CorpusConfig(files=(str(tmp_path),)), TokenizerConfig(kind="characters"))
-    note = "3 files are not UTF-8 and are read as 2 cp1252, 1 koi8_r, the first is"
+    note = "3 files are not UTF-8 and are read as cp1252 (2), koi8_r (1), the first is"
     assert sum(note in line for line in prepared.notes) == 1
     decoded = prepared.tokenizer.decode(prepared.train.tokens.tolist())
     assert "weiße" in decoded
+    (tmp_path / "3.txt").unlink()
+    alike = prepare(CorpusConfig(files=(str(tmp_path),)), TokenizerConfig(kind="characters"))
+    assert any("2 files are not UTF-8 and are read as cp1252, the first is" in line for line in alike.notes)
+    (tmp_path / "3.txt").write_bytes(TEXTS["koi8_r"].replace("\n", " 3\n").encode("koi8_r") * 20)
     again = prepare(prepared.corpus, TokenizerConfig(kind="characters"))
     assert again.fingerprint == prepared.fingerprint

@@ -248,12 +248,28 @@ def test_tagged(tmp_path: Path, times: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tags", "said"), [("S-a O", "IOBES tags of 1 kinds"), ("I-a O", "IO tags of 1"), ("B-a O I-a", "1 tags I- do not")]
+    ("tags", "said"),
+    [
+        ("S-a O", "IOBES tags of 1 kind."),
+        ("I-a O", "IO tags of 1 kind."),
+        ("B-a O I-a", "1 I- tag does not follow a B- or I- tag of its kind; it begins a span nevertheless."),
+        ("B-a O I-a O I-a", "2 I- tags do not follow a B- or I- tag of their kind; each begins a span nevertheless."),
+    ],
 )
 def test_schemes(tmp_path: Path, tags: str, said: str) -> None:
     lines = "".join(f"word{n}\t{tag}\n" for n, tag in enumerate(tags.split()))
     found = read(tmp_path / "a.iob", (lines + "\nother\tO\n\nthird\tO\n").encode())
     assert said in "\n".join(found.notes)
+
+
+def test_only_many_long_sentences_lack_blank_lines(tmp_path: Path) -> None:
+    sentence, long = "The\tO\ndog\tO\nsleeps\tO\n", "".join(f"word{n}\tO\n" for n in range(1200))
+    short = "\n".join(sentence.replace("dog", f"Rex{n}\tB-dog\nof") for n in range(2000))
+    usual = read(tmp_path / "usual.conll", f"{short}\n{long}\n".encode())
+    assert not any("blank lines" in note for note in usual.notes)
+    lacking = read(tmp_path / "lacking.conll", ("Rex\tB-dog\n\n" * 30 + f"{long}\n{long * 2}\n{long}\n").encode())
+    (note,) = (note for note in lacking.notes if "blank lines" in note)
+    assert "4,800 of 4,830 words are in sentences of more than 1,000; blank lines should separate sentences" in note
 
 
 def test_npz(tmp_path: Path) -> None:

@@ -82,7 +82,33 @@ def test_one_pass_gives_each_split_its_rows(tmp_path: Path) -> None:
     assert {name: len(split) for name, split in found.splits} == {"train": 70, "valid": 10, "test": 20}
     assert found.test is not None
     assert found.test[0].text == rows[0][0]  # type: ignore[union-attr]
-    assert any("the rows of each split are those that 'split' names" in note for note in found.notes)
+    note = next(note for note in found.notes if "splits by" in note)
+    expected = "train: 'train' (70 rows); valid: 'valid' (10 rows); test: 'test' (20 rows)."
+    assert note.endswith(f"film.json: splits by the keys of the JSON object: {expected}")
+
+
+def test_the_keys_of_an_object_are_not_called_columns(tmp_path: Path) -> None:
+    rows = [(f"a {'good' if n % 2 else 'bad'} film, number {n}", "np"[n % 2]) for n in range(100)]
+    splits = {"train": rows[:60], "oos_train": rows[60:75], "val": rows[75:85], "test": rows[85:]}
+    (tmp_path / "film.json").write_text(json.dumps(splits))
+    notes = read_examples(ExamplesConfig(files=(str(tmp_path / "film.json"),))).notes
+    assert any("train: 'train' (60 rows), 'oos_train' (15 rows); valid: 'val' (10 rows); test:" in n for n in notes)
+    note = next(note for note in notes if "text: column" in note)
+    assert note.endswith("film.json: text: column '1', label: column '2' (columns without names are numbered from 1).")
+    by_label = {name: [text for text, label in rows if label == name] for name in "np"}
+    (tmp_path / "film.json").write_text(json.dumps(by_label))
+    notes = read_examples(ExamplesConfig(files=(str(tmp_path / "film.json"),))).notes
+    assert any("film.json: text: column 'text', label: the keys of the JSON object." in note for note in notes)
+
+
+def test_a_column_of_splits_is_named_with_what_went_where(tmp_path: Path) -> None:
+    names = ["train"] * 60 + ["dev"] * 20 + ["test"] * 20
+    rows = [f"a {'good' if n % 2 else 'bad'} film, number {n},{'np'[n % 2]},{names[n]}" for n in range(100)]
+    (tmp_path / "film.csv").write_text("\n".join(["text,number,label,split", *rows]))
+    notes = read_examples(ExamplesConfig(files=(str(tmp_path / "film.csv"),), label="label")).notes
+    expected = "splits by the column 'split': train: 'train' (60 rows); valid: 'dev' (20 rows); test: 'test' (20 rows)."
+    assert any(expected in note for note in notes)
+    assert not any("not used: 'split'" in note for note in notes)
 
 
 @pytest.mark.parametrize("value", [{"accuracy": 0.9}, {"name": "x", "version": "2"}, {"a": {"f1": [0.5, 0.6]}}, {}])
@@ -115,3 +141,24 @@ def test_an_object_in_small_pieces() -> None:
         assert [value for keys, _, value in found if keys[-1] == "deep"] == [10, 20, 300]
         assert [value for keys, in_list, value in found if keys == ("n",) and not in_list] == [1234]
         assert reader.peek() == ""
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+def test_a_list_is_read_to_the_end_of_its_file(indent: int | None, tmp_path: Path) -> None:
+    rows = [{"text": f"une phrase très élégante, numéro {n}", "label": "no"[n % 2]} for n in range(40)]
+    whole = json.dumps(rows, indent=indent, ensure_ascii=False).encode()
+    for path, content in (("f.json", whole), ("o.json", b'{"data": ' + whole + b"}\n\n")):
+        (tmp_path / path).write_bytes(content.replace("numéro 3".encode(), b"num\xe9ro 3", 1))
+        notes = read_examples(ExamplesConfig(files=(str(tmp_path / path),))).notes
+        assert any("1 byte in 1 file is in no encoding" in note for note in notes)
+    (tmp_path / "f.json").write_bytes(whole.replace("é".encode(), b"\xe9"))
+    with pytest.raises(DataError, match="cannot be read in this encoding"):
+        read_examples(ExamplesConfig(files=(str(tmp_path / "f.json"),), encoding="utf-8"))
+
+
+@pytest.mark.parametrize("more", ["]", "x", '[{"text": "good", "label": "pos"}]', "{}"])
+@pytest.mark.parametrize("value", [RECORDS, {"data": RECORDS}])
+def test_text_after_a_list_or_object_is_refused(value: object, more: str, tmp_path: Path) -> None:
+    (tmp_path / "film.json").write_text(json.dumps(value, indent=1) + more)
+    with pytest.raises(DataError, match=r"film.json:\d+: not JSON: text after the end"):
+        open_table(Source(tmp_path / "film.json"), None, Findings())

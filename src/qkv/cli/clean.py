@@ -15,7 +15,7 @@ from qkv.data.clean.filters import Limits, Skippable
 from qkv.errors import InputError
 from qkv.storage import write_file
 from qkv.tasks.report import TableSection
-from qkv.visible import counted
+from qkv.visible import counted, percent
 
 if TYPE_CHECKING:
     from qkv.data.clean.pipeline import CleaningReport
@@ -116,8 +116,8 @@ def _print(report: CleaningReport, out: str | None) -> None:
     rows = []
     for count in report.filters:
         limit = "" if count.limit is None else f"{count.limit:,}"
-        share = f"{_share(count.dropped_documents, count.documents):.2%}"
-        bytes_share = f"{_share(count.dropped_bytes, count.bytes):.2%}"
+        share = percent(_share(count.dropped_documents, count.documents), 2)
+        bytes_share = percent(_share(count.dropped_bytes, count.bytes), 2)
         dropped = (f"{count.dropped_documents:,}", share, f"{count.dropped_bytes:,}", bytes_share)
         rows.append((count.name, limit, f"{count.documents:,}", *dropped))
     print_sections(TableSection("", ("filter", "limit", "seen", "dropped", "share", "bytes", "share"), rows))

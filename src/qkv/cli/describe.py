@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from typing import get_args
 
 from qkv.cli.options import DEFAULT_SPLIT, Data, SplitOptions, data_config, data_files
@@ -10,10 +11,11 @@ from qkv.cli.output import Json, print_json, print_notes, print_sections
 from qkv.cli.progress import progress_in_bytes
 from qkv.data.descriptions import AnyDescription, Description, ExamplesDescription, PairsDescription, TrainingPlan
 from qkv.data.findings import TaskNote, ranked
+from qkv.data.pair_columns import directions_in_words
 from qkv.errors import InputError
 from qkv.ranges import ExampleTask
 from qkv.tasks.report import ReportSection, TableSection, lines
-from qkv.visible import counted, shortened
+from qkv.visible import counted, percent, shortened
 
 CONTENTS = {"text": "plain text", "examples": "labelled examples", "pairs": "parallel text"}
 MAX_TABLE_ROWS = 30
@@ -106,13 +108,16 @@ def _text_sections(description: Description, title: str) -> list[ReportSection]:
 
 
 def _pairs_sections(description: PairsDescription, title: str) -> list[ReportSection]:
-    directions = ", ".join(f"{source} to {target}" for source, target in description.directions)
+    directions = directions_in_words(description.directions, description.columns)
     rows = [("task", f"translation: {directions}")]
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
     rows += [(f"{split} pairs", f"{count:,}") for split, count in description.splits.items()]
+    of_train = " (train)" if len(description.splits) > 1 else ""
     for side, lengths in description.lengths.items():
-        rows.append((f"characters, {side}", ", ".join(f"{name} {value:,}" for name, value in lengths.items())))
-    rows.append(("copies", f"{description.copies:,}" if description.copies else "none"))
+        rows.append(
+            (f"characters, {side}{of_train}", ", ".join(f"{name} {value:,}" for name, value in lengths.items()))
+        )
+    rows.append(("copies", _copies_in_words(description)))
     pairs = [f"  {pair['source']}  |  {pair['target']}" for pair in description.beginning]
     return [_facts_table(title, rows), *_raw(description, "for example:", pairs)]
 
@@ -136,19 +141,38 @@ def _examples_facts(description: ExamplesDescription) -> list[tuple[str, str]]:
     rows += [(role, f"column {column!r}") for role, column in description.columns.items()]
     splits = description.splits
     rows += [(f"{split} examples" if len(splits) > 1 else "examples", f"{count:,}") for split, count in splits.items()]
+    of_train = " (train)" if len(splits) > 1 else ""
     if description.labels:
         rows.append(("labels", f"{len(description.labels):,}"))
     if description.numbers is not None:
-        rows.append(("numbers", ", ".join(f"{name} {value:.4g}" for name, value in description.numbers.items())))
+        rows.append(
+            (f"numbers{of_train}", ", ".join(f"{name} {value:.4g}" for name, value in description.numbers.items()))
+        )
     lengths = ", ".join(f"{name} {value:,}" for name, value in description.lengths.items())
     if shape := description.beginning[0].get("shape"):
         lengths = " x ".join(map(str, shape))
     if description.ranges:
-        lengths = f"{len(description.ranges):,} of numbers"
-    rows.append((description.unit, lengths))
-    copies = description.copies
-    rows.append(("copies", f"{copies:,} ({copies / splits['train']:.1%})" if copies else "none"))
+        lengths = _kinds_of_columns(description.ranges)
+    of_train = of_train if description.unit in ("characters", "words") else ""
+    rows.append((f"{description.unit}{of_train}", lengths))
+    rows.append(("copies", _copies_in_words(description)))
     return rows
+
+
+def _copies_in_words(description: ExamplesDescription | PairsDescription) -> str:
+    """How many examples of each split repeat others of it."""
+    parts = [
+        f"{name} {copies:,} ({percent(copies / description.splits[name])})" if copies else f"{name} none"
+        for name, copies in description.copies_in_splits.items()
+    ]
+    return ", ".join(parts) if len(parts) > 1 else parts[0].removeprefix("train ")
+
+
+def _kinds_of_columns(names: Iterable[str]) -> str:
+    """How many columns hold numbers, and how many words: NAME=WORD is a column of 0 and 1 for one word."""
+    words = Counter(name.partition("=")[0] for name in names if "=" in name)
+    numbers = f"{sum('=' not in name for name in names):,} of numbers"
+    return f"{numbers}, {len(words):,} of words ({words.total():,} columns of 0 and 1)" if words else numbers
 
 
 def _range_table(description: ExamplesDescription) -> list[ReportSection]:
@@ -164,11 +188,12 @@ def _label_table(description: ExamplesDescription) -> list[ReportSection]:
     ordered = sorted(description.labels.items(), key=lambda item: -item[1].get("train", 0))
     splits = tuple(description.splits)
     rows = [
-        (label, *(f"{counts.get(split, 0):,}" for split in splits), f"{counts.get('train', 0) / total:.1%}")
+        (label, *(f"{counts.get(split, 0):,}" for split in splits), percent(counts.get("train", 0) / total))
         for label, counts in ordered
     ]
     count_columns = ("examples",) if len(splits) == 1 and description.unit != "words" else splits
-    return _shortened_table(("label", *count_columns, "share"), rows, "labels")
+    share = "share" if len(splits) == 1 else "share of train"
+    return _shortened_table(("label", *count_columns, share), rows, "labels")
 
 
 def _shortened_table(columns: tuple[str, ...], rows: list[tuple[str, ...]], plural: str) -> list[ReportSection]:

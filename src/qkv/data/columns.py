@@ -55,15 +55,28 @@ def _missing_column_error(table: Table, missing: str, role: str) -> DataError:
 def list_columns(columns: Iterable[str]) -> str:
     """Up to 20 names for a message."""
     columns = list(columns)
-    return ", ".join(columns[:20]) + (" ..." if len(columns) > 20 else "") or "none"
+    return ", ".join(columns[:20]) + (f" and {len(columns) - 20:,} more" if len(columns) > 20 else "") or "none"
 
 
 def columns_note(table: Table, roles: dict[str, str], used: Iterable[str]) -> Assumption:
-    unused = [column for column in table.columns if column not in used]
-    more = f"; not used: {', '.join(map(repr, unused[:8]))}{' ...' if len(unused) > 8 else ''}" if unused else ""
+    used = {*used, (table.split_column or "") if table.source.split else ""}
+    unused = [column for column in table.columns if column not in used and not table.holds_keys(column)]
+    others = f" and {len(unused) - 8:,} more" if len(unused) > 8 else ""
+    more = f"; not used: {', '.join(name_in_list(table, name) for name in unused[:8])}{others}" if unused else ""
     dialect = f" ({table.dialect_note})" if table.dialect_note else ""
-    named = ", ".join(f"{role}: column {name!r}" for role, name in roles.items())
+    named = ", ".join(f"{role}: {_column_in_words(table, name)}" for role, name in roles.items())
     return Assumption(f"{table.where}: {named}{more}{dialect}.")
+
+
+def name_in_list(table: Table, name: str) -> str:
+    """A column's name among others; one whose cell in the header is empty has a number for its name."""
+    is_number = name.isdecimal() and table.columns.index(name) == int(name) - 1
+    return f"column {name} (no name)" if is_number and not table.has_numbered_columns else repr(name)
+
+
+def _column_in_words(table: Table, name: str) -> str:
+    by_keys = name in table.columns and table.holds_keys(name)
+    return "the keys of the JSON object" if by_keys else f"column {name!r}"
 
 
 def lacks_label(table: Table, label: str, may_lack: bool, findings: Findings) -> bool:

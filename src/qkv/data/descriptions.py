@@ -24,9 +24,10 @@ from qkv.data.examples import (
     Targets,
     TextExample,
 )
-from qkv.data.files.unpack import Builtin
-from qkv.data.findings import Findings, Progress
-from qkv.data.survey import CorpusFiles, survey
+from qkv.data.files.unpack import Builtin, Source
+from qkv.data.findings import Findings, Progress, display_name
+from qkv.data.hold_out import count_copies
+from qkv.data.survey import CorpusFiles, WordCounter, survey
 from qkv.data.text_files import find_text_files
 from qkv.text.vocabulary import choose
 from qkv.visible import ShownResult
@@ -118,7 +119,7 @@ class Description(PlannedDescription):
 
 def describe_text(corpus: CorpusConfig, piped: Path | None, progress: Progress) -> Description:
     """Describe plain text; `piped` is a copy of standard input, if that is read."""
-    words = _WordCounter()
+    words = WordCounter(BEGINNING_CHARACTERS)
     parts = CorpusFiles.of(corpus, piped, whole=True, progress=progress)
     surveyed = survey(parts, progress, words.add)
     validation = find_text_files(corpus.valid, corpus.filter, parts.findings, progress) if corpus.valid else []
@@ -140,29 +141,17 @@ def describe_text(corpus: CorpusConfig, piped: Path | None, progress: Progress) 
 
 
 def _count_formats(parts: CorpusFiles) -> str:
-    counts: Counter[str] = Counter()
-    for source in parts.files:
-        if isinstance(source, Builtin):
-            counts["built in"] += 1
-        else:
-            counts[source.format if source.compression == "plain" else f"{source.format} in {source.compression}"] += 1
-    return ", ".join(name if count == 1 else f"{count:,} of {name}" for name, count in counts.items())
+    counts = Counter(map(_format_name, parts.files))
+    if len(parts.files) == 1:
+        return next(iter(counts))
+    single = {_format_name(source): display_name(source.display_name).rpartition("/")[2] for source in parts.files}
+    return ", ".join(f"{name} ({f'{n:,} files' if n > 1 else single[name]})" for name, n in counts.items())
 
 
-class _WordCounter:
-    """Counts the words of documents that come in pieces, and keeps the beginning of the text."""
-
-    def __init__(self) -> None:
-        self.beginning, self.count = "", 0
-        self._in_word = False  # whether the previous piece ended inside a word
-
-    def add(self, text: str, is_last: bool) -> None:
-        self.beginning += text[: BEGINNING_CHARACTERS - len(self.beginning)]
-        self.count += len(text.split())
-        if text:
-            self.count -= self._in_word and not text[0].isspace()
-            self._in_word = not text[-1].isspace()
-        self._in_word = self._in_word and not is_last
+def _format_name(source: Source | Builtin) -> str:
+    if isinstance(source, Builtin):
+        return "built in"
+    return source.format if source.compression == "plain" else f"{source.format} in {source.compression}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,6 +173,8 @@ class ExamplesDescription(PlannedDescription):
     """The lowest, mean and highest value of each column of numbers, and how many are missing."""
     copies: int
     """How many training examples repeat others."""
+    copies_in_splits: dict[str, int]
+    """How many examples of each split repeat others of it."""
     fingerprint: str
     beginning: list[dict[str, Any]]
 
@@ -203,7 +194,8 @@ def describe_examples(data: Labelled) -> ExamplesDescription:
         unit=unit,
         lengths={"shortest": int(lengths[0]), "median": int(lengths[len(lengths) // 2]), "longest": int(lengths[-1])},
         ranges=_column_ranges(train) if isinstance(train, NumberExamples) else {},
-        copies=len(train) - len(np.unique(train.keys)),
+        copies=count_copies(train),
+        copies_in_splits={name: count_copies(split) for name, split in data.splits if len(split)},
         fingerprint=data.fingerprint,
         beginning=[_example_excerpt(train[index]) for index in range(min(SHOWN_EXAMPLES, len(train)))],
         notes=data.notes,
@@ -265,6 +257,8 @@ class PairsDescription(PlannedDescription):
     """The characters of the training sources and targets: shortest, median, longest."""
     copies: int
     """How many training pairs repeat others."""
+    copies_in_splits: dict[str, int]
+    """How many pairs of each split repeat others of it."""
     fingerprint: str
     beginning: list[dict[str, str]]
 
@@ -279,7 +273,8 @@ def describe_pairs(parallel: Parallel) -> PairsDescription:
         columns=dict(parallel.columns),
         splits={name: len(split) for name, split in parallel.splits if len(split)},
         lengths=_lengths(train),
-        copies=len(train) - len(np.unique(train.keys)),
+        copies=count_copies(train),
+        copies_in_splits={name: count_copies(split) for name, split in parallel.splits if len(split)},
         fingerprint=parallel.fingerprint,
         beginning=[
             {"source": excerpt(pair.source, EXCERPT_CHARACTERS), "target": excerpt(pair.target, EXCERPT_CHARACTERS)}

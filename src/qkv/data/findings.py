@@ -72,6 +72,10 @@ class Findings:
     """The detected encodings of files that are not UTF-8."""
     unreadable: dict[str, tuple[int, str]] = field(default_factory=dict)
     """By file: how many bytes were not valid in its encoding and were read as U+FFFD, and where the first is."""
+    other_lines: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By file that is UTF-8 in part: how many lines were read in another encoding, and where the first is."""
+    surrogate_pairs: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By file: how many characters are written as two surrogates (CESU-8), and where the first is."""
     crlf: int = 0
     cr: int = 0
     newlines: int = 0
@@ -87,6 +91,8 @@ class Findings:
     bad_rows: list[tuple[str, int, int, str]] = field(default_factory=list)
     """By file: the line of the first bad row, how many of how many rows are bad, and what is wrong with the first."""
     empty: int = 0
+    first_empty: str = ""
+    """The file of the first empty document."""
     columns: dict[str, str] = field(default_factory=dict)
     """The text column that was guessed, by file."""
     remarks: list[str] = field(default_factory=list)
@@ -122,8 +128,12 @@ class Findings:
 
     def notes(self) -> tuple[str, ...]:
         lines = list(self.remarks)
-        if self.encodings:
-            lines.append(_encodings_note(self.encodings))
+        if whole := {where: name for where, name in self.encodings.items() if where not in self.other_lines}:
+            lines.append(_encodings_note(whole))
+        if self.other_lines:
+            lines.append(_other_lines_note(self.other_lines, self.encodings))
+        if self.surrogate_pairs:
+            lines.append(_surrogate_pairs_note(self.surrogate_pairs))
         if self.unreadable:
             lines.append(_unreadable_note(self.unreadable))
         if self.boms:
@@ -152,7 +162,12 @@ class Findings:
             remedy = "To read it, name its target too."
             lines.append(Caution(f"{what} out of the folder {followed}: {self.links[0]}. {remedy}"))
         if self.empty:
-            lines.append(f"{self.empty:,} empty documents were left out.")
+            where = self.first_empty
+            lines.append(
+                f"1 empty document was left out: {where}."
+                if self.empty == 1
+                else f"{self.empty:,} empty documents were left out, the first in {where}."
+            )
         return tuple(lines)
 
 
@@ -164,12 +179,31 @@ def _unreadable_note(unreadable: dict[str, tuple[int, str]]) -> Caution:
     return Caution(f"{subject} in no encoding that fits the rest and became U+FFFD, the first at {place}.")
 
 
+def _other_lines_note(lines: dict[str, tuple[int, str]], encodings: dict[str, str]) -> Assumption:
+    total, place = sum(count for count, _ in lines.values()), next(iter(lines.values()))[1]
+    what, are = ("1 line", "is") if total == 1 else (f"{total:,} lines", "are")
+    files = f" in {len(lines):,} files" if len(lines) > 1 else ""
+    names = ", ".join(dict.fromkeys(encodings[where] for where in lines))
+    read = f"{what}{files} {are} not UTF-8 and {are} read as {names}, the others as UTF-8"
+    return Assumption(f"{place}: {'from here on ' * (total > 1)}{read}; save as UTF-8 what is read wrongly.")
+
+
+def _surrogate_pairs_note(pairs: dict[str, tuple[int, str]]) -> str:
+    total, place = sum(count for count, _ in pairs.values()), next(iter(pairs.values()))[1]
+    if total == 1:
+        return f"{place}: 1 character is written as a pair of surrogates (CESU-8); it was read as what it means."
+    what = f"{total:,} characters are written as pairs of surrogates (CESU-8)"
+    return f"{what}; they were read as what they mean, the first at {place}."
+
+
 def _encodings_note(encodings: dict[str, str]) -> Assumption:
     counts = Counter(encodings.values())
     first = next(iter(encodings))
     if len(encodings) == 1:
         return Assumption(f"{first}: not UTF-8, so it is read as {encodings[first]}; --encoding names another.")
-    named = ", ".join(f"{count:,} {encoding}" for encoding, count in counts.most_common())
+    named = ", ".join(
+        f"{encoding} ({count:,})" if len(counts) > 1 else encoding for encoding, count in counts.most_common()
+    )
     subject = f"{len(encodings):,} files are not UTF-8 and are read as {named}, the first is {first}"
     return Assumption(f"{subject}; --encoding names another.")
 

@@ -22,6 +22,7 @@ from qkv.data.findings import Caution, Leak
 from qkv.data.identity import Keys, component_keys, fmix64
 from qkv.data.split import Mask, even_order
 from qkv.errors import DataError
+from qkv.visible import percent
 
 MIN_TRAIN_EXAMPLES, MIN_SCORED_EXAMPLES = 8, 2
 """How many distinct examples are needed for training, and for a score."""
@@ -91,19 +92,33 @@ def choose_held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float,
     return chosen[inverse]
 
 
+def count_copies(split: Examples | Pairs) -> int:
+    """How many examples of a split repeat others of it."""
+    return len(split) - len(np.unique(split.keys))
+
+
+def _copies_in_words(data: Labelled | Parallel, what: str) -> str:
+    """How many examples of the training split, and of those that were given with it, repeat others of their split."""
+    parts: list[str] = []
+    for name, split in data.splits:
+        forward = split.select(~split.backward) if isinstance(split, Pairs) else split
+        if name not in data.splits_from_train and (copies := count_copies(forward)):
+            share = percent(copies / len(forward))
+            parts.append(f"{copies:,} of {len(forward):,} {'training' if name == 'train' else name} {what} ({share})")
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
 def example_notes(data: Labelled) -> Iterator[str]:
     """Notes on duplicates among the training examples, and between the splits: these make scores misleading."""
     what = {TagExamples: "sentences", ImageExamples: "images", NumberExamples: "rows"}.get(type(data.train), "texts")
-    copies = len(data.train) - len(np.unique(data.train.keys))
-    if copies:
+    if subject := _copies_in_words(data, what):
         conflicts = _count_conflicts(data.train)
-        conflict_note = f"; with more than one label: {conflicts:,}" if conflicts else ""
-        share = f"{copies / len(data.train):.1%}"
-        yield f"{copies:,} of {len(data.train):,} training {what} ({share}) are copies of others{conflict_note}."
+        conflict_note = f"; training {what} with more than one label: {conflicts:,}" if conflicts else ""
+        yield f"{subject} are copies of others{conflict_note}."
     for name, split in data.splits[1:]:
         shared = int(np.isin(split.keys, data.train.keys).sum())
         if shared:
-            subject = f"{shared:,} of {len(split):,} {name} {what} ({shared / len(split):.1%})"
+            subject = f"{shared:,} of {len(split):,} {name} {what} ({percent(shared / len(split))})"
             yield Leak(f"leak: {subject} are also in the training set.")
 
 
@@ -133,9 +148,8 @@ def split_pairs(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
 def pair_notes(data: Parallel) -> Iterator[str]:
     """Notes on duplicates among the training pairs, and between the splits, and on lengths that do not fit."""
     train = data.train.select(~data.train.backward)
-    copies = len(train) - len(np.unique(train.keys))
-    if copies:
-        yield f"{copies:,} of {len(train):,} training pairs ({copies / len(train):.1%}) are copies of others."
+    if subject := _copies_in_words(data, "pairs"):
+        yield f"{subject} are copies of others."
     if (correlation := _length_correlation(train)) is not None and correlation < MIN_LENGTH_CORRELATION:
         yield Caution(
             f"long sources do not have long targets (correlation {correlation:.2f}); "
@@ -146,7 +160,7 @@ def pair_notes(data: Parallel) -> Iterator[str]:
         pairs = int(np.isin(forward.keys, train.keys).sum())
         sources = int(np.isin(forward.source_keys[forward.rows], train.source_keys[train.rows]).sum())
         if sources:
-            share = f"{sources / len(forward):.1%}"
+            share = percent(sources / len(forward))
             also = f"{pairs:,} of them with the same translation" if pairs else "none with the same translation"
             yield Leak(
                 f"leak: {sources:,} of {len(forward):,} {name} sources ({share}) are also in the training set; {also}."

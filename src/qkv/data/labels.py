@@ -1,7 +1,7 @@
 """Interprets labels: chooses the task, makes the label map, and gives the targets to learn.
 
 The label map is made from the training examples alone. A label that only the held-out examples have cannot be learned:
-up to one example in a hundred is left out with a note; more are refused, with the line of the first.
+a few such examples are left out with a note; more are refused, with the place of the first (unusable_labels.py).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from unicodedata import normalize
 import numpy as np
 import numpy.typing as npt
 
-from qkv.data.examples import Examples, LabelMap, Mask, PackedTexts, Targets, TextExamples
+from qkv.data.examples import Examples, LabelMap, Mask, Numbers, PackedTexts, Targets, TextExamples
 from qkv.data.findings import Assumption, Caution, Findings
-from qkv.data.formats.rows import MAX_BAD_SHARE
 from qkv.data.hold_out import fewest_examples
 from qkv.data.identity import keys_array, text_key
+from qkv.data.unusable_labels import report_unusable
 from qkv.errors import DataError
 from qkv.ranges import ExampleTask
 from qkv.visible import visible
@@ -65,6 +65,9 @@ class RawLabels:
         where, line = self.first_places[code]
         return f"{where}:{line}" if line else where
 
+    def shown_name(self, code: int) -> str:
+        return self.names[code].replace(LABEL_BREAK, ", ")
+
     def array(self) -> npt.NDArray[np.int32]:
         return np.array(self.codes, dtype=np.int32)
 
@@ -84,47 +87,36 @@ class LabelScheme:
     numeric: bool = False
     """Whether all labels are numbers; integers may then be spelled 1 or 1.0."""
 
-    def targets(self, raw_labels: RawLabels, split: str, findings: Findings) -> tuple[Targets, Mask]:
-        """The target of each example, and which examples have one."""
+    def targets(
+        self, raw_labels: RawLabels, split: str, findings: Findings, starts: Numbers | None = None
+    ) -> tuple[Targets, Mask]:
+        """The target of each example, or of each tagged word of sentences with these starts, and which have one."""
         codes, names = raw_labels.array(), raw_labels.names
         target_of_code: Targets
+        problem: tuple[str, ...]
         if self.task == "regression":
             target_of_code = np.array([parse_number(name) for name in names], dtype=np.float32)
             usable = np.isfinite(target_of_code)
-            problem = "is not a number"
+            problem = ("is not a number", "are not numbers")
         elif self.task == "multi-label":
             if len(codes) * len(self.labels) > MAX_TARGET_CELLS:
-                problem = f"{len(self.labels):,} of them on {len(codes):,} rows"
-                raise DataError("the labels", problem, "Merge the rare ones.")
+                size = f"{len(self.labels):,} of them on {len(codes):,} rows"
+                raise DataError("the labels", size, "Merge the rare ones.")
             flags = np.zeros((len(names), len(self.labels) + 1), np.bool_)  # the last column: unknown labels
             for code, name in enumerate(names):
                 flags[code, [self.labels.numbers.get(label, -1) for label in split_labels(name, self.separator)]] = True
             target_of_code, usable = flags[:, :-1], ~flags[:, -1]
-            problem = "has a label that is not among the training examples"
+            problem = tuple(f"{verb} a label that is not among the training examples" for verb in ("has", "have"))
         else:
             spellings = [integer_spelling(name) for name in names] if self.numeric else names
             target_of_code = np.array([self.labels.numbers.get(name, -1) for name in spellings], dtype=np.int32)
             usable = target_of_code >= 0
-            problem = "is not among the labels of the training examples"
+            noun = "labels" if starts is None else "tags"
+            problem = tuple(f"{verb} not among the {noun} of the training examples" for verb in ("is", "are"))
         if not usable.all():
-            self._report_unusable(raw_labels, usable, split, problem, findings)
-        return target_of_code[codes], usable[codes]
-
-    def _report_unusable(self, raw: RawLabels, usable: Mask, split: str, problem: str, findings: Findings) -> None:
-        """Note the examples whose label cannot be learned, or refuse them if they are too many."""
-        unusable = np.flatnonzero(~usable)
-        rows = int(np.isin(raw.array(), unusable).sum())
-        first = int(unusable[0])
-        where, label = raw.place(first), raw.names[first].replace(LABEL_BREAK, ", ")
-        if rows == len(raw) and label == "-1":
-            problem = f"every label of the {split} examples is -1, which stands for unpublished labels"
-            raise DataError(where, problem, "Leave the file out, or give one with labels.")
-        if rows > MAX_BAD_SHARE * len(raw):
-            problem = f"the label {label!r} {problem}; this concerns {rows:,} of {len(raw):,} {split} rows"
             known = format_names(self.labels.names) or "numbers"
-            raise DataError(where, problem, f"Known labels: {known}. Repair the labels, or use another --task.")
-        counts = f"{rows:,} of {len(raw):,} {split} rows left out"
-        findings.add_note(Caution(f"{where}: {counts}: the label {label!r} {problem}."))
+            report_unusable(raw_labels, usable, split, problem, known, starts, findings)
+        return target_of_code[codes], usable[codes]
 
 
 def decide_label_scheme(

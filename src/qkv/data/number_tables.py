@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 
-from qkv.data.columns import column_index, given_column, lacks_label, list_columns
+from qkv.data.columns import column_index, given_column, lacks_label, list_columns, name_in_list
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import NumberExamples
 from qkv.data.findings import Assumption, Caution, Findings, OnRead
@@ -26,6 +26,7 @@ from qkv.data.identity import hash64
 from qkv.data.labels import RawLabels, RawSplit, label_text
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
+from qkv.visible import counted
 
 NO_TEXT = "none"
 """The value of --text for a table of numbers."""
@@ -148,11 +149,14 @@ class NumberColumns:
         for profile in used:
             is_numeric = profile.kind == "numbers"
             columns += [profile.name] if is_numeric else [f"{profile.name}={word}" for word in profile.words]
-        note = f"{table.where}: a table of numbers; to learn: column {label!r}; from: {list_columns(numeric)}"
-        if of_words := [f"{profile.name} ({len(profile.words)})" for profile in used if profile.kind == "words"]:
-            note += f"; as columns of 0 and 1, one for each word: {list_columns(of_words)}"
+        note = f"{table.where}: a table of numbers; to learn: column {label!r}; from columns {list_columns(numeric)}"
+        worded = [profile for profile in used if profile.kind == "words"]
+        if of_words := [f"{profile.name} ({counted(len(profile.words), 'word')})" for profile in worded]:
+            plural = "s" if len(of_words) > 1 else ""
+            note += f"; and a column of 0 and 1 for each word of column{plural} {list_columns(of_words)}"
         if unused := [profile.name for profile in profiles if profile not in used]:
-            note += f"; not used: {list_columns(unused)}"
+            named = (name_in_list(table, name) if name.isdecimal() else name for name in unused)
+            note += f"; not used: {list_columns(named)}"
         dialect = f" ({table.dialect_note})" if table.dialect_note else ""
         findings.add_note(Assumption(f"{note}{dialect}. --label names another column to learn."))
         return cls(label, tuple(columns))

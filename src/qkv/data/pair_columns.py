@@ -7,7 +7,7 @@ cells are objects such as {"en": ..., "de": ...}.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,6 +20,18 @@ from qkv.data.formats.rows import LONE_SURROGATE
 from qkv.data.formats.tabular import Header, Table
 from qkv.errors import DataError
 from qkv.visible import encodable, visible
+
+
+def sides_in_words(directions: Sequence[Direction]) -> str:
+    """What a vocabulary of source and target is for: questions and answers are no two languages."""
+    return "both sides" if tuple(directions) == ((SOURCE, TARGET),) else "both languages"
+
+
+def directions_in_words(directions: Sequence[Direction], columns: Mapping[str, str]) -> str:
+    """The languages of each direction; where they are not known, the names of the columns."""
+    named = {role: f"column {name}" if name.isdecimal() else name for role, name in columns.items()}
+    by_column = (named.get(SOURCE, SOURCE), named.get(TARGET, TARGET))
+    return ", ".join(" to ".join(by_column if pair == (SOURCE, TARGET) else pair) for pair in directions)
 
 
 @dataclass(frozen=True)

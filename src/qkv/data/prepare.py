@@ -27,6 +27,7 @@ from qkv.data.tokens import Cutter, TokenStream, TokenWriter, alphabet, require,
 from qkv.errors import ConfigError, DataError
 from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.vocabulary import choose, train_tokenizer
+from qkv.visible import percent
 
 __all__ = ["Prepared", "TokenStream", "prepare", "require", "stream", "stream_text"]
 
@@ -237,7 +238,7 @@ class _Preparation:
             if not all(counts["characters"] for counts in streams.values()):
                 where = ", ".join(self.corpus.files)
                 raise DataError(where, "too little text to hold some out for validation", "Give more text.")
-            notes += [*survey.held_out(**streams), overlap.note()]
+            notes += [*survey.held_out(**streams), *overlap.notes()]
         notes += _unknown({"": streams["train"]} if self.whole else streams)
         cache.write_facts(folder, {**streams, "notes": [[note, type(note).__name__] for note in notes]})
 
@@ -245,6 +246,6 @@ class _Preparation:
 def _unknown(streams: dict[str, dict[str, int]]) -> Iterator[str]:
     for name, stream in streams.items():
         if count := stream["unknown"]:
-            share = f"{count / stream['tokens']:.2%}"
+            share = percent(count / stream["tokens"], 2)
             text = f"{name} text".strip()
             yield Caution(f"{count:,} tokens of the {text} ({share}) are not in the vocabulary and become UNK.")

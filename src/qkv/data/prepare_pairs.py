@@ -26,6 +26,7 @@ from qkv.data.examples import (
 from qkv.data.findings import Assumption, Progress, no_progress
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.hold_out import PAIR_FRACTION, require_enough, with_fewer_examples
+from qkv.data.pair_columns import sides_in_words
 from qkv.data.prepare_examples import (
     LENGTH_SAMPLE,
     TOKENIZER_SAMPLE,
@@ -127,7 +128,8 @@ def _prepare_parallel(
     chosen, notes = tokenizer, list[str]()
     if tokenizer.kind is None:
         chosen = default_pair_tokenizer(data, tokenizer)
-        choice = f"tokenizer: {chosen.kind} of {chosen.size:,}, for both languages; choose another with --tokenizer"
+        sides = sides_in_words(data.directions)
+        choice = f"tokenizer: {chosen.kind} of {chosen.size:,}, for {sides}; choose another with --tokenizer"
         notes.append(Assumption(f"{choice}, or learn one for each with --set corpus.vocabulary=separate."))
 
     def learn() -> list[Tokenizer]:

@@ -22,6 +22,7 @@ from qkv.data.examples import (
     Examples,
     Labelled,
     NumberExamples,
+    Numbers,
     TagExamples,
     TextExamples,
 )
@@ -107,7 +108,9 @@ def read_examples(
         labels, raw_splits["train"].multi_label, given_task, labels.place(0), findings, learn=purpose != "evaluate"
     )
     parts = {
-        name: part.examples.with_targets(scheme.labels, *scheme.targets(part.labels, name, findings))
+        name: part.examples.with_targets(
+            scheme.labels, *scheme.targets(part.labels, name, findings, _sentence_starts(part.examples))
+        )
         for name, part in raw_splits.items()
         if name == "train" or len(part.labels)
     }
@@ -126,6 +129,11 @@ def read_examples(
     findings.add_note(TaskNote(_task_in_words(result)))
     notes = (*findings.notes(), *example_notes(result))
     return replace(result, notes=notes, fingerprint=_fingerprint(result))
+
+
+def _sentence_starts(examples: Examples) -> Numbers | None:
+    """Where each sentence of tagged words begins; None for other examples."""
+    return examples.starts if isinstance(examples, TagExamples) else None
 
 
 def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, previews: FilePreviews) -> Content:

@@ -33,6 +33,7 @@ from qkv.data.findings import Caution
 from qkv.data.formats.text import DocumentPiece
 from qkv.data.identity import Indices, Keys, hash64
 from qkv.data.near_copies import MAX_UNITS, NearCopies, UnitReader
+from qkv.visible import percent
 
 GOLDEN_RATIO = (5**0.5 - 1) / 2
 SAMPLE_DOCUMENTS = 2_000_000
@@ -244,10 +245,13 @@ class Overlap:
         train, valid = (np.frombuffer(part.keys, dtype=np.uint64) for part in self.documents)
         return int(np.isin(valid, train).sum())
 
-    def note(self) -> str:
+    def notes(self) -> Iterator[str]:
+        """A note on how much of the validation text is in the training text, if any is."""
         share, copies, documents = self.share(), self.copies(), self.documents[True].documents
         if not self.units[True] and copies:  # no validation text has two adjacent letters
             share = copies / documents
         whole = f", and {copies:,} of {documents:,} documents whole" if copies else ""
-        note = f"overlap: {share:.1%} of the lines and sentences held out are also in the training text{whole}."
-        return Caution(note) if copies or share >= NOTABLE_SHARE else note
+        if not share and not copies:
+            return
+        note = f"overlap: {percent(share)} of the lines and sentences held out are also in the training text{whole}."
+        yield Caution(note) if copies or share >= NOTABLE_SHARE else note

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -15,11 +16,14 @@ from qkv.data.findings import Assumption, Findings
 from qkv.data.formats.aligned import SOURCE, TARGET
 from qkv.data.formats.column_names import SPLITS, Split, split_of
 from qkv.data.formats.kinds import FileKind
-from qkv.data.formats.tabular import Table, splits_in
+from qkv.data.formats.tabular import Table
 from qkv.errors import DataError
+from qkv.visible import counted, visible
 
 MAX_OPENED_FILES = 50
 """Where there are more files, those in sub-folders are labelled data, or tables of pairs, only by their names."""
+MAX_NAMES = 5
+"""How many names of a split are listed."""
 UNKNOWN_LANGUAGES = (SOURCE, TARGET)
 
 
@@ -138,14 +142,42 @@ def split_tables(
     found = SplitFiles[File](valid=files.valid, test=files.test)
     for file in files.train:
         table = open_rows(file)
-        splits = splits_in(table) if table is not None else []
+        names = _split_names(table) if table is not None else {}
+        splits = [split for split in names if split is not None]
         if table is None or len(splits) < 2:
             found.train.append(file)
             continue
-        findings.add_note(f"{table.where}: the rows of each split are those that {table.split_column!r} names.")
-        for split in splits[:1] if others_given else splits:
+        read = splits[:1] if others_given else splits
+        findings.add_note(_splits_note(table, names, read))
+        for split in read:
             getattr(found, split).append(file.of_split(split))
     return found if found.train else SplitFiles.assign(found.all(), [], [], findings)
+
+
+def _split_names(table: Table) -> dict[Split | None, Counter[str]]:
+    """How many rows have which name in the column of splits, by the split it means; all rows are read."""
+    if table.split_column is None:
+        return {}
+    column = table.columns.index(table.split_column)
+    counts = Counter(str(row[column]) for _, row in table.rows)
+    found = {
+        split: Counter({name: count for name, count in counts.items() if split_of(name) == split})
+        for split in (*SPLITS, None)
+    }
+    return {split: names for split, names in found.items() if names}
+
+
+def _splits_note(table: Table, names: Mapping[Split | None, Counter[str]], read: Sequence[Split]) -> str:
+    """Which rows belong to which split, by the names in a column or by the keys of a JSON object."""
+    column = table.split_column or ""
+    by = "the keys of the JSON object" if table.holds_keys(column) else f"the column {column!r}"
+    parts: dict[str, list[str]] = {}
+    for split, counts in names.items():
+        part = parts.setdefault(split if split is not None and split in read else "not used", [])
+        part += [f"{name!r} ({counted(count, 'row')})" for name, count in counts.most_common(MAX_NAMES)]
+        part += [f"{len(counts) - MAX_NAMES:,} more"] * (len(counts) > MAX_NAMES)
+    listed = "; ".join(f"{part}: {', '.join(named)}" for part, named in parts.items())
+    return visible(f"{table.where}: splits by {by}: {listed}.")
 
 
 def is_container(name: str, content: str) -> bool:

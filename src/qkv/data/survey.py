@@ -254,3 +254,20 @@ def _file_hash(source: Source, on_read: OnRead) -> str:
     except OSError as error:
         raise unreadable_error(source.display_name, error) from None
     return digest.hexdigest()
+
+
+class WordCounter:
+    """Counts the words of documents that come in pieces, and keeps the beginning of the text."""
+
+    def __init__(self, beginning_characters: int) -> None:
+        self.beginning, self.count = "", 0
+        self._beginning_characters = beginning_characters
+        self._in_word = False  # the previous piece ended inside a word
+
+    def add(self, text: str, is_last: bool) -> None:
+        self.beginning += text[: self._beginning_characters - len(self.beginning)]
+        self.count += len(text.split())
+        if text:
+            self.count -= self._in_word and not text[0].isspace()
+            self._in_word = not text[-1].isspace()
+        self._in_word = self._in_word and not is_last

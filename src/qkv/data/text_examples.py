@@ -16,9 +16,11 @@ from qkv.data.formats.kinds import FASTTEXT_PREFIX
 from qkv.data.formats.labelled_lines import LabelledLines
 from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, read_lines
 from qkv.data.formats.tabular import Table, open_table
+from qkv.data.identity import keys_array
 from qkv.data.label_names import at_level
 from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, label_text
-from qkv.data.split_files import ExampleFile
+from qkv.data.overlapping_files import note_overlapping_files
+from qkv.data.split_files import MAX_OPENED_FILES, ExampleFile
 from qkv.errors import DataError
 from qkv.visible import encodable
 
@@ -35,7 +37,9 @@ class TextReader:
     def read(self, files: Sequence[ExampleFile]) -> RawSplit:
         collector = TextCollector()
         folders = BadRows("files in folders", self.findings)
+        starts: list[int] = []
         for file in files:
+            starts.append(len(collector.keys))
             if file.kind in ("table", "lines") or (
                 file.kind == "text" and file.label is None and self._may_have_labels(file)
             ):
@@ -50,6 +54,8 @@ class TextReader:
                 )
                 raise DataError(file.display_name, "is text without labels", f"Expected {expected}.")
         folders.finish()
+        if 1 < len(files) <= MAX_OPENED_FILES:
+            note_overlapping_files(files, starts, keys_array(collector.keys), self.findings)
         return collector.to_split()
 
     def _may_have_labels(self, file: ExampleFile) -> bool:

@@ -12,6 +12,7 @@ from qkv.data.read_pairs import read_parallel
 from qkv.errors import QkvError
 from qkv.recipe.bundle import Bundle
 from qkv.tasks.registry import training_recipe
+from qkv.visible import percent
 
 
 def training_rows_among(bundle: Bundle, scored: Examples | Pairs) -> list[str]:
@@ -31,5 +32,5 @@ def training_rows_among(bundle: Bundle, scored: Examples | Pairs) -> list[str]:
     if not known or trained.fingerprint != recipe.corpus.fingerprint:
         return []
     what = "pairs" if isinstance(scored, Pairs) else "examples"
-    share = f"{known:,} of these {len(scored):,} {what} ({known / len(scored):.1%})"
+    share = f"{known:,} of these {len(scored):,} {what} ({percent(known / len(scored))})"
     return [Leak(f"leak: the model was trained on {share}; their scores are too good.")]

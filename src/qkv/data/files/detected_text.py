@@ -3,8 +3,9 @@
 A file is read once, in blocks of whole lines, and is UTF-8 as long as all lines are. The first line that is not UTF-8,
 with the text that follows it up to a limit, is the sample from which the encoding is guessed. From then on each line
 that is valid UTF-8 is read as UTF-8, and the others in that encoding, so that valid UTF-8 in the same file is kept. If
-no encoding fits, or nearly all of the file is UTF-8, bad bytes become U+FFFD. The result depends only on the bytes, not
-on how they are split into chunks.
+no encoding fits, or nearly all of the file is UTF-8, bad bytes become U+FFFD. A character that is written as two
+surrogates of three bytes each (CESU-8, from Java and old databases) is read as that character. The result depends only
+on the bytes, not on how they are split into chunks.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ WINDOW_SIZE = 2**20
 MAX_LINE = 2**18
 """Longer lines are read in parts."""
 _ASCII = bytes(range(128))
+_SURROGATE_PAIR = re.compile(rb"\xed[\xa0-\xaf][\x80-\xbf]\xed[\xb0-\xbf][\x80-\xbf]")
 _UTF_8_CHARACTER = re.compile(
-    rb"[\xc2-\xdf][\x80-\xbf]|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]"
+    _SURROGATE_PAIR.pattern + rb"|[\xc2-\xdf][\x80-\xbf]"
+    rb"|\xe0[\xa0-\xbf][\x80-\xbf]|[\xe1-\xec\xee\xef][\x80-\xbf]{2}|\xed[\x80-\x9f][\x80-\xbf]"
     rb"|\xf0[\x90-\xbf][\x80-\xbf]{2}|[\xf1-\xf3][\x80-\xbf]{3}|\xf4[\x80-\x8f][\x80-\xbf]{2}"
 )
 _PERHAPS_UTF_8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
@@ -52,6 +55,9 @@ class DetectedText:
         self._line = 1
         self._first_bad: str | None = None
         self._bad_byte = ""
+        self._has_utf_8 = False  # beyond ASCII
+        self._fallback_lines = self._pairs = 0
+        self._first_fallback_line = self._first_pair_line = 0
 
     def texts(self, head: bytes, chunks: Iterable[bytes]) -> Iterator[str]:
         """The text, in blocks."""
@@ -75,6 +81,10 @@ class DetectedText:
         self._require_mostly_text()
         if self._first_bad is not None:
             self.findings.unreadable[self.where] = self._bad_count, self._first_bad
+        if self._fallback_lines and self._has_utf_8:
+            self.findings.other_lines[self.where] = self._fallback_lines, f"{self.where}:{self._first_fallback_line}"
+        if self._pairs:
+            self.findings.surrogate_pairs[self.where] = self._pairs, f"{self.where}:{self._first_pair_line}"
 
     def _evidence(self, block: bytes) -> int | None:
         """The start of the first line that is not UTF-8, not even with a few bad bytes; None if there is none."""
@@ -116,19 +126,11 @@ class DetectedText:
             self.findings.encodings[self.where] = self._fallback
 
     def _decode(self, block: bytes) -> str:
-        multibyte = self._fallback in MULTIBYTE
-        if b"\0" not in block:
-            try:
-                if not multibyte or block.isascii():
-                    return block.decode()
-                if self._fallback and not _PERHAPS_UTF_8.search(block):
-                    return block.decode(self._fallback)
-            except UnicodeDecodeError:
-                if self._fallback and not multibyte and not _PERHAPS_UTF_8.search(block):
-                    try:
-                        return block.decode(self._fallback)
-                    except UnicodeDecodeError:
-                        pass
+        if block.isascii() and b"\0" not in block:
+            return block.decode()
+        text = None if b"\0" in block else self._decode_whole(block)
+        if text is not None:
+            return text
         start = 0
         texts: list[str] = []
         for line in _lines(block):
@@ -136,8 +138,35 @@ class DetectedText:
             start += len(line)
         return "".join(texts)
 
+    def _decode_whole(self, block: bytes) -> str | None:
+        """The text of a block that is all in one encoding; None where that is to be decided line by line."""
+        if self._fallback not in MULTIBYTE:
+            try:
+                text = block.decode()
+            except UnicodeDecodeError:
+                pass
+            else:
+                self._has_utf_8 = True
+                return text
+        if self._fallback is None or _PERHAPS_UTF_8.search(block):
+            return None
+        try:
+            text = block.decode(self._fallback)
+        except UnicodeDecodeError:
+            return None
+        start = 0
+        for line in _lines(block):
+            if not line.isascii():
+                self._count_fallback_line(block, start)
+            start += len(line)
+        return text
+
+    def _count_fallback_line(self, block: bytes, start: int) -> None:
+        self._fallback_lines += 1
+        self._first_fallback_line = self._first_fallback_line or self._line + self._line_ends(block[:start])
+
     def _decode_line(self, line: bytes, block: bytes, start: int) -> str:
-        text, bad = self._line_text(line)
+        text, bad = self._line_text(line, block, start)
         if nul := text.count("\0"):
             text, bad = text.replace("\0", "\ufffd"), bad + nul
         if bad:
@@ -153,22 +182,27 @@ class DetectedText:
         returns = 0 if self._only_newlines else block.count(b"\r") - block.count(b"\r\n")
         return block.count(b"\n") + returns
 
-    def _line_text(self, line: bytes) -> tuple[str, int]:
+    def _line_text(self, line: bytes, block: bytes, start: int) -> tuple[str, int]:
         """A line's text, and how many bytes could not be read."""
+        joined, pairs = _SURROGATE_PAIR.subn(_joined_pair, line)
+        bad = 0
         try:
-            text = line.decode()
+            text = joined.decode()
         except UnicodeDecodeError:
             _, good, bad = _counts(line)
-            if self._fallback is None or good > bad:
-                return line.decode(errors="replace"), bad
+            as_utf_8 = self._fallback is None or good > bad
+            text = joined.decode(errors="replace") if as_utf_8 else ""
         else:
-            certain = self._fallback not in MULTIBYTE or len(line) - len(text) >= 2 * _CERTAIN_CHARACTERS
-            if certain or self._fallback is None:
-                return text, 0
-            try:
-                return line.decode(self._fallback), 0
-            except UnicodeDecodeError:
-                return text, 0
+            certain = self._fallback not in MULTIBYTE or len(joined) - len(text) >= 2 * _CERTAIN_CHARACTERS
+            as_utf_8 = certain or self._fallback is None or _error(line, self._fallback) is not None
+        if as_utf_8 or self._fallback is None:
+            if pairs:
+                self._pairs += pairs
+                self._first_pair_line = self._first_pair_line or self._line + self._line_ends(block[:start])
+            self._has_utf_8 |= not line.isascii()
+            return text, bad
+        if not line.isascii():
+            self._count_fallback_line(block, start)
         try:
             return line.decode(self._fallback), 0
         except UnicodeDecodeError:
@@ -183,6 +217,10 @@ class DetectedText:
                 f"{self._offset:,} bytes fit none, the first is {self._bad_byte}",
                 "If it is text, name its encoding with --encoding.",
             )
+
+
+def _joined_pair(pair: re.Match[bytes]) -> bytes:
+    return pair[0].decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass").decode("utf-16").encode()
 
 
 def _counts(line: bytes) -> tuple[int, int, int]:
@@ -210,6 +248,7 @@ def _lines(block: bytes) -> Iterator[bytes]:
 def _first_bad_byte(line: bytes, fallback: str | None) -> int:
     """The position of the first byte that cannot be read, or of the first NUL."""
     positions = [line.find(0)] if b"\0" in line else []
+    line = _SURROGATE_PAIR.sub(b"\xef\xbf\xbd" * 2, line) if fallback is None else line
     errors = [error.start for encoding in ("utf-8", fallback) if encoding and (error := _error(line, encoding))]
     return min([*positions, *errors[-1:]])
 
@@ -248,4 +287,4 @@ def _cut(line: bytes) -> int:
     cut = MAX_LINE
     while cut > MAX_LINE - 4 and 0x80 <= line[cut] < 0xC0:
         cut -= 1
-    return cut
+    return cut - 3 if _SURROGATE_PAIR.match(line, cut - 3) else cut

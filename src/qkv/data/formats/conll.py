@@ -22,9 +22,12 @@ from qkv.data.identity import keys_array, text_key
 from qkv.data.labels import RawLabels, RawSplit
 from qkv.data.split_files import ExampleFile
 from qkv.errors import DataError
+from qkv.visible import counted
 
 CONLLU_COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 LONG_SENTENCE_WORDS = 1000
+MAX_LONG_SHARE = 0.3
+"""Where more of the words are in long sentences, these are not a few odd ones: blank lines are missing."""
 MAX_SENTENCE_WORDS = 20_000
 _PREFIXED_TAG = re.compile(r"([BIESLU])-(.+)", re.DOTALL)
 
@@ -125,7 +128,7 @@ class _ConllReader:
 
 
 def note_tag_scheme(split: RawSplit, where: str, findings: Findings) -> None:
-    """Note the scheme of the tags, I- tags that continue no span, and very long sentences."""
+    """Note the scheme of the tags, I- tags that continue no span, and missing blank lines."""
     assert isinstance(split.examples, TagExamples)
     tags, starts = split.labels.names, split.examples.starts.tolist()
     prefixed = [match for tag in tags if (match := _PREFIXED_TAG.fullmatch(tag))]
@@ -133,13 +136,17 @@ def note_tag_scheme(split: RawSplit, where: str, findings: Findings) -> None:
     if prefixed and unprefixed in ([], ["O"]):
         prefixes = {match[1] for match in prefixed}
         scheme = "IOBES" if prefixes & set("ESLU") else "BIO" if "B" in prefixes else "IO"
-        findings.add_note(f"{where}: {scheme} tags of {len({match[2] for match in prefixed})} kinds.")
+        findings.add_note(f"{where}: {scheme} tags of {counted(len({match[2] for match in prefixed}), 'kind')}.")
         if scheme == "BIO" and (count := _count_stray_tags(split.labels, starts)):
-            findings.add_note(
-                f"{where}: {count:,} tags I- do not follow a B- or I- of their kind; they begin a span nevertheless."
-            )
-    if (longest := int(np.diff(starts).max(initial=0))) > LONG_SENTENCE_WORDS:
-        findings.add_note(Caution(f"{where}: a sentence of {longest:,} words; blank lines should separate sentences."))
+            follow = "1 I- tag does not follow a B- or I- tag of its kind; it begins"
+            if count > 1:
+                follow = f"{count:,} I- tags do not follow a B- or I- tag of their kind; each begins"
+            findings.add_note(f"{where}: {follow} a span nevertheless.")
+    lengths = np.diff(starts)
+    long = lengths[lengths > LONG_SENTENCE_WORDS]
+    if long.sum() > MAX_LONG_SHARE * lengths.sum():
+        most = f"{long.sum():,} of {lengths.sum():,} words are in sentences of more than {LONG_SENTENCE_WORDS:,}"
+        findings.add_note(Caution(f"{where}: {most}; blank lines should separate sentences."))
 
 
 def _count_stray_tags(labels: RawLabels, starts: Sequence[int]) -> int:

@@ -19,7 +19,7 @@ from itertools import chain, groupby, islice
 from typing import Literal
 
 from qkv.data.formats import column_names as names
-from qkv.data.formats.rows import BadRows, JsonReader, Keys
+from qkv.data.formats.rows import BadRows, JsonReader, Keys, ObjectKey
 from qkv.errors import DataError
 from qkv.visible import visible
 
@@ -47,7 +47,10 @@ def read_json(reader: JsonReader, bad_rows: BadRows, by_lines: bool) -> Iterator
     first_character = reader.peek()
     if first_character not in ("[", "{") or (by_lines and first_character == "{") or reader.has_one_value_per_line():
         return map(_flat_row, reader.lines(bad_rows))
-    rows = reader.elements() if first_character == "[" else enumerate(_nested_rows(reader.members(), bad_rows.where), 1)
+    if first_character == "[":
+        rows = reader.to_the_end(reader.elements())
+    else:
+        rows = enumerate(_nested_rows(reader.to_the_end(reader.members()), bad_rows.where), 1)
     first = list(islice(rows, _SAMPLE))
     header = _header([value for _, value in first])
     rows = chain(first[1:] if header else first, rows)
@@ -133,7 +136,7 @@ def _nested_rows(values: Iterator[Value], where: str) -> Iterator[object]:
     if _are_columns(sample):
         return _transposed(all_values, where)
     if all(len(keys) == 1 and " " in keys[0].strip() and not in_list for keys, in_list, _ in sample) and sample:
-        return ({TEXT: keys[0], LABEL: value} for keys, _, value in all_values)
+        return ({TEXT: ObjectKey(keys[0]), LABEL: value} for keys, _, value in all_values)
     if (depth := _record_depth(sample)) is not None:
         return _records(all_values, depth)
     if kind is str and len(lists) > 1:
@@ -191,7 +194,7 @@ def _transposed(values: Iterable[Value], where: str) -> Iterator[object]:
         if len(set(lengths.values())) > 1:
             listed = ", ".join(f"{name!r} {length:,}" for name, length in list(lengths.items())[:5])
             raise DataError(where, f"columns of different lengths ({listed})", "Give a value for each row.")
-        split: Record = {SPLIT: parent[-1]} if parent and names.split_of(parent[-1]) else {}
+        split: Record = {SPLIT: ObjectKey(parent[-1])} if parent and names.split_of(parent[-1]) else {}
         for row in zip(*columns.values(), strict=True):
             yield {**dict(zip(columns, row, strict=True)), **split}
 
@@ -223,7 +226,7 @@ def _records(values: Iterable[Value], depth: int) -> Iterator[object]:
                     cells.append(value)
             elif len(keys) > depth:
                 record[keys[-1] if keys[-1] not in record else ".".join(keys[depth:])] = value
-        yield {ID: parent[-1], **record} if parent else record
+        yield {ID: ObjectKey(parent[-1]), **record} if parent else record
 
 
 def _level_meanings(rows: Sequence[tuple[Keys, object]]) -> list[Meaning]:
@@ -267,7 +270,7 @@ def _list_rows(values: Iterable[Value], kind: type, sample: Sequence[tuple[Keys,
         row = _named(value) if kind is list else value if kind is dict else {TEXT: value}
         if isinstance(row, dict):
             if key_values[LABEL]:
-                row = {**row, LABEL: "/".join(key_values[LABEL])}
+                row = {**row, LABEL: ObjectKey("/".join(key_values[LABEL]))}
             if key_values[SPLIT]:
-                row = {**row, SPLIT: key_values[SPLIT][0]}
+                row = {**row, SPLIT: ObjectKey(key_values[SPLIT][0])}
         yield row

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import Source, read_bytes
@@ -27,7 +27,12 @@ LONE_SURROGATE = "half of a surrogate pair, which is not a character"
 
 
 Keys = tuple[str, ...]
+Element = TypeVar("Element")
 _DECODER = json.JSONDecoder()
+
+
+class ObjectKey(str):
+    """A cell that is a key of a JSON object, such as {"train": [...]}: the file has no column for it."""
 
 
 class BadRows:
@@ -189,6 +194,12 @@ class JsonReader:
             if separator == "]":
                 return
             self.peek()
+
+    def to_the_end(self, values: Iterator[Element]) -> Iterator[Element]:
+        """The values of the list or object that makes up the file; DataError for text after it."""
+        yield from values
+        if self.peek():
+            raise self._error("text after the end of the list or object")
 
     def _read_element(self) -> object:
         while True:

@@ -12,7 +12,7 @@ from qkv.data.files.unpack import DELIMITERS, Source, read_bytes
 from qkv.data.findings import Findings, OnRead
 from qkv.data.formats import fasta
 from qkv.data.formats.arrow_tables import open_arrow
-from qkv.data.formats.column_names import SPLIT_COLUMNS, SPLITS, Split, normalize, split_of
+from qkv.data.formats.column_names import SPLIT_COLUMNS, SPLITS, normalize, split_of
 from qkv.data.formats.delimited import has_header, read_rows, sniff_dialect
 from qkv.data.formats.json_rows import read_json
 from qkv.data.formats.labelled_lines import (
@@ -22,7 +22,7 @@ from qkv.data.formats.labelled_lines import (
     begins_with_heading,
     sniff_lines,
 )
-from qkv.data.formats.rows import BadRows, JsonReader, report_reads, split_lines
+from qkv.data.formats.rows import BadRows, JsonReader, ObjectKey, report_reads, split_lines
 from qkv.data.formats.workbook import workbook_rows
 from qkv.errors import DataError
 from qkv.visible import visible
@@ -68,6 +68,10 @@ class Table:
         if not self.sample:
             self.bad_rows.finish()
             raise DataError(self.where, "the table has a header and no rows", "Give a file with rows.")
+
+    def holds_keys(self, column: str) -> bool:
+        """Whether the cells of a column are keys of a JSON object, which has no such column."""
+        return bool(self.sample) and isinstance(self.sample[0][1][self.columns.index(column)], ObjectKey)
 
     def sample_column(self, index: int) -> list[object]:
         """The cells of a column in the first rows."""
@@ -121,15 +125,6 @@ def _holds_splits(table: Table, name: str) -> bool:
         return False
     cells = table.sample_column(table.columns.index(name))
     return bool(cells) and all(isinstance(cell, str) and split_of(cell) for cell in cells)
-
-
-def splits_in(table: Table) -> list[Split]:
-    """The splits that the rows of a table belong to, by its column of splits; all rows are read."""
-    if table.split_column is None:
-        return []
-    column = table.columns.index(table.split_column)
-    found = {split_of(str(row[column])) for _, row in table.rows}
-    return [split for split in SPLITS if split in found]
 
 
 def _open_delimited_table(
@@ -246,7 +241,10 @@ def _open_json_table(source: Source, texts: Iterable[str], bad_rows: BadRows) ->
 
     valid_sample = list(valid_rows(sample))
     rows = chain(valid_sample, valid_rows(values))
-    return Table(source, [visible(key) for key in keys], valid_sample, rows, bad_rows)
+    numbers = [key for key in keys if key.isdecimal()]
+    numbered = len(numbers) > 1 and numbers == list(map(str, range(1, len(numbers) + 1)))
+    note = "columns without names are numbered from 1" if numbered else ""
+    return Table(source, [visible(key) for key in keys], valid_sample, rows, bad_rows, note)
 
 
 def _open_arrow_table(source: Source, bad_rows: BadRows, on_read: OnRead | None) -> Table:

@@ -65,7 +65,9 @@ def read_source_documents(
     A document that cannot be read is left out and counted as well, unless the user named it.
     """
     try:
-        yield from _without_empty(_read_pieces(source, corpus, findings, on_read, extracted), findings)
+        yield from _without_empty(
+            _read_pieces(source, corpus, findings, on_read, extracted), source.display_name, findings
+        )
     except UnreadableDocumentError as error:
         if not isinstance(source, Source) or is_named(source, (*corpus.files, *corpus.valid)):
             raise
@@ -218,7 +220,7 @@ def paragraph_documents(texts: Iterable[str]) -> Iterator[DocumentPiece]:
         yield DocumentPiece("", True)
 
 
-def _without_empty(pieces: Iterable[DocumentPiece], findings: Findings) -> Iterator[DocumentPiece]:
+def _without_empty(pieces: Iterable[DocumentPiece], where: str, findings: Findings) -> Iterator[DocumentPiece]:
     """Leave out documents of only white space, by holding back each document until it has other characters.
 
     A document that begins with more than `CHUNK_SIZE` characters of white space is not held back any longer.
@@ -235,5 +237,6 @@ def _without_empty(pieces: Iterable[DocumentPiece], findings: Findings) -> Itera
                 held, passed = "", True
             elif piece.is_last:
                 findings.empty += 1
+                findings.first_empty = findings.first_empty or where
         if piece.is_last:
             held, passed = "", False

@@ -17,6 +17,7 @@ from qkv.data.formats.tabular import SAMPLE_ROWS, Table, open_table
 from qkv.data.layouts.listing import ExampleLayout, Listing, split_of_path
 from qkv.data.split_files import ExampleFile, LabelSource
 from qkv.errors import DataError
+from qkv.visible import counted
 
 _TEXTS = """
 text texts sentence sentences tweet tweets review reviews comment comments input inputs x document documents content
@@ -53,7 +54,9 @@ def texts_and_labels_by_line(listing: Listing) -> ExampleLayout | None:
     ]
     text, labels = files[0]
     named = f", which {names_file.path.name} names" if names_file else ""
-    note = f"{listing.name}: {labels.path.name} has the labels of the lines of {text.path.name}{named}."
+    more = len(files) - 1
+    others = f"; {counted(more, 'more pair')} of files {'is' if more == 1 else 'are'} read the same way" if more else ""
+    note = f"{listing.name}: {labels.path.name} has the labels of the lines of {text.path.name}{named}{others}."
     return ExampleLayout(found, note, side_files=[names_file.source] if names_file else [])
 
 

@@ -18,18 +18,10 @@ from qkv.data.columns import guess_texts, without_level
 from qkv.data.corpus import ExamplesConfig, refuse_unused
 from qkv.data.detect_pairs import is_parallel
 from qkv.data.example_files import find_examples
-from qkv.data.examples import (
-    Examples,
-    ImageExamples,
-    Labelled,
-    NumberExamples,
-    TagExamples,
-    TextExamples,
-)
+from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples, TagExamples, TextExamples
 from qkv.data.files.unpack import Source as FileSource
 from qkv.data.findings import Caution, Findings, Leak, Progress, TaskNote, no_progress
 from qkv.data.formats.kinds import FilePreviews, kind_by_name
-from qkv.data.formats.rows import MAX_BAD_SHARE
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.hold_out import require_scorable
 from qkv.data.label_names import numbers_in
@@ -37,6 +29,7 @@ from qkv.data.labels import format_names
 from qkv.data.number_tables import parse_cell, read_number_rows
 from qkv.data.prepare_examples import rows_of
 from qkv.data.read_examples import read_examples
+from qkv.data.unusable_labels import most_left_out
 from qkv.errors import DataError, InputError, QkvError
 from qkv.evaluation.decisions import Autocast, answers
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, score_examples
@@ -118,7 +111,7 @@ def evaluate_files(
 def read_for_model(bundle: Bundle, config: ExamplesConfig, progress: Progress) -> tuple[Examples, list[str]]:
     """All examples of the files, with the model's class numbers for their labels; and notes.
 
-    If up to one example in a hundred has a label that the model does not know, these are left out; more are refused.
+    Examples with labels that the model does not know are left out; more than `most_left_out` are refused.
     """
     model: Any = bundle.config
     if model.kind not in LABELLED_MODELS:
@@ -221,8 +214,10 @@ def _match_labels(data: Labelled, labels: tuple[str, ...], notes: list[str]) -> 
         good = targets[examples.rows] >= 0
         matched = replace(examples, labels=label_map, all_targets=targets)
     if left_out := int((~good).sum()):
-        problem = f"{left_out:,} of {len(examples):,} examples have labels that the model does not know"
-        if left_out > MAX_BAD_SHARE * len(examples):
+        tagged = isinstance(examples, TagExamples)
+        what = "sentences have tags" if tagged else "examples have labels"
+        problem = f"{left_out:,} of {len(examples):,} {what} that the model does not know"
+        if left_out > most_left_out(tagged) * len(examples):
             raise InputError(
                 f"{problem} ({format_names(unknown, 5)}); it knows {format_names(labels)}. A score on the rest would "
                 "mislead: give examples with its labels, or name another column with --label."

@@ -8,6 +8,7 @@ from dataclasses import replace
 from qkv.data.corpus import ParallelConfig
 from qkv.data.findings import Progress
 from qkv.data.object_names import names_of
+from qkv.data.pair_columns import directions_in_words, sides_in_words
 from qkv.data.prepare_pairs import PreparedPairs
 from qkv.data.split import even_order
 from qkv.doctor.baseline_table import BaselineTable, ComparedBaseline
@@ -49,7 +50,7 @@ def plan(session: Session, prepared: PreparedPairs) -> list[str]:
     test = f", {len(data.test):,} to test with" if data.test else ""
     return [
         f"pairs   {len(data.train):,} to learn from, {len(data.valid):,} to check on{test}",
-        f"words   {tokenizer.kind}, {tokenizer.vocabulary:,} tokens for both languages{separate}",
+        f"words   {tokenizer.kind}, {tokenizer.vocabulary:,} tokens for {sides_in_words(data.directions)}{separate}",
         f"model   {model.kind} {'/'.join(sizes)}, {session.size}",
         *session.plan_lines(f"{expect(session.recipe.task, TranslationConfig).tokens:,} tokens", 1),
         f"folder  {session.run.folder}",
@@ -146,7 +147,7 @@ def card_content(
         rows["signatures"] = ", ".join(f"`{signature}`" for signature in signatures.values())
     rows |= {
         **({} if flops is None else {"FLOPs of the training": f"{flops:.2e}; {FLOPS_METHOD}"}),
-        "directions": ", ".join(f"{source} to {target}" for source, target in data.train.directions),
+        "directions": directions_in_words(data.train.directions, data.columns),
         "text": names_of(recipe.corpus.files),
         "pairs": f"{len(data.train):,} to learn from, {session.epochs:.2f} epochs",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
