@@ -58,7 +58,7 @@ from qkv.training.run import Scores
 if TYPE_CHECKING:
     from qkv.doctor.examination import Doctor
 
-PROBED_EXAMPLES = 64  # examples whose evaluation is timed
+PROBED_EXAMPLES = 64  # whose evaluation is timed
 MAX_EPOCHS_FOR_STEPS = 30.0  # a run over few examples has more epochs than are usual, up to these, to reach its steps
 
 
@@ -278,8 +278,7 @@ class ClassificationTask(Task):
         valid, test = len(self.prepared.labelled.valid), self.prepared.labelled.test
         probed = min(PROBED_EXAMPLES, valid)
         example_seconds = timed_rows(lambda rows: self.score_split(recipe, model, "valid", rows), probed)
-        affordable = EVALUATION_SHARE * seconds_left / example_seconds
-        number, self.evaluated_examples = plan_evaluations(valid, affordable)
+        number, self.evaluated_examples = plan_evaluations(valid, EVALUATION_SHARE * seconds_left / example_seconds)
         self.evaluation_count = 1 if self.solved else number
         evaluation = example_seconds * self.evaluated_examples
         return EvaluationCosts(
