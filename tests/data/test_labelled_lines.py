@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -158,3 +159,13 @@ def test_a_table_named_txt(content: str, tmp_path: Path) -> None:
 def test_few_lines_tell_nothing() -> None:
     assert sniff_lines(["pos: a good film", "neg: a bad film"]) is None
     assert isinstance(sniff_lines(["pos: a good film", "neg: a bad film"] * 5), LabelledLines | None)
+
+
+@pytest.mark.parametrize(
+    "line", ["a b " * 50_000, "# " + "a b " * 50_000, "[" + "a b " * 50_000, "==" + "a b " * 50_000]
+)
+def test_a_book_on_one_line_is_read_at_once(line: str) -> None:
+    """The patterns of headings take quadratic time where their mark is missing."""
+    began = time.process_time()
+    assert sniff_lines([line, "and so on\n"]) is None
+    assert time.process_time() - began < 20

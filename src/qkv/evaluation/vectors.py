@@ -67,7 +67,7 @@ def encode(tokenizer: Tokenizer, texts: Sequence[str], context: int) -> tuple[li
     unknown = sum(ids.count(tokenizer.unknown) for ids in inside) if tokenizer.unknown is not None else 0
     notes = []
     if cut:
-        notes.append(f"{cut:,} of {len(texts):,} texts are longer than the context of {context:,} tokens; cut there.")
+        notes.append(f"{cut:,} of {len(texts):,} texts are longer than the context of {context:,} tokens; truncated.")
     if unknown:
         notes.append(f"{unknown:,} tokens of the texts are not in the vocabulary and become UNK.")
     rows = [[*opening, *ids[:room], *closing] or [tokenizer.separator] for ids in inside]

@@ -24,6 +24,7 @@ from qkv.data.formats.rows import BadRows
 
 LABEL_FIRST, LABEL_LAST = ["label", "text"], ["text", "label"]
 MAX_LABEL_CHARACTERS, MAX_LABEL_WORDS = 40, 4
+MAX_HEADING_CHARACTERS = 100
 SNIFFED, SNIFFED_WITH_HEADINGS = 2**16, 2**21
 """How much of a file decides; with headings more, because all examples of a label come before the next label."""
 _SEPARATORS = ("\t", " ||| ", "::", "=>", "@", "|", ";", ",", " ", ":", " - ")
@@ -119,7 +120,9 @@ def _heading_form(lines: Iterable[str]) -> str | None:
 
 def _heading(line: str, mark: str) -> str | None:
     """The label in a line, if it is a heading of this form."""
-    found = _HEADINGS[mark].fullmatch(line.strip())
+    line = line.strip()
+    # the patterns take quadratic time on a long line without their mark, and a book may be one line
+    found = _HEADINGS[mark].fullmatch(line) if len(line) <= MAX_HEADING_CHARACTERS else None
     label = found["label"].strip() if found else ""
     return label if 0 < len(label) <= MAX_LABEL_CHARACTERS and len(label.split()) <= MAX_LABEL_WORDS else None
 

@@ -134,7 +134,7 @@ class PairsEvaluator:
         )
         self.notes += [note for note in rows.notes("pairs", 0) if note not in self.notes]
         if cut := int((rows.sources.lengths > model.context).sum()):
-            self.notes.append(f"{cut:,} sources are longer than the context of {model.context:,} tokens; cut there.")
+            self.notes.append(f"{cut:,} sources are longer than the context of {model.context:,} tokens; truncated.")
         outputs = translate_pairs(bundle, pairs, rows, self.metric, beams=beams, device=device, pace=pace)
         return outputs, pairs_loss(model, rows, bundle.start_and_end[0], len(rows), device)[0]
 

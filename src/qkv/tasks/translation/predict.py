@@ -115,7 +115,7 @@ def translate_texts(
         numbers=[streams[index] for index in nonempty],
     )
     hypotheses = dict(zip(nonempty, translations, strict=True))
-    notes += [f"{cut:,} sentences are longer than the context of {model.context:,} tokens; cut there."] if cut else []
+    notes += [f"{cut:,} sentences are longer than the context of {model.context:,} tokens; truncated."] if cut else []
     if unknown := dict.fromkeys(piece for text in sentences for piece in tokenizer.unknown_characters(text)):
         notes.append(f"not in the vocabulary, and read as unknown: {shortened_list(list(unknown))}.")
     rows = (
