@@ -29,6 +29,9 @@ _QUOTING_NOTES: dict[Quoting, str] = {
     "escaped": 'cells may be quoted, with \\"',
 }
 _TOLERANCE = 0.05
+_NEARLY_ALL = 0.9
+_COMPARED_LINES = 200
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
 _MAX_NAME_LENGTH = 40
 _MIN_ROWS_OF_CLASSES = 20
 _QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
@@ -99,7 +102,25 @@ def sniff_dialect(lines: Sequence[str], delimiters: Sequence[str]) -> Dialect:
     """The dialect that fits the first lines of a file; the first of `delimiters` wins unless another fits better."""
     dialects = [_fit_dialect(lines, delimiter) for delimiter in delimiters]
     plausible = [dialect for dialect in dialects if dialect.width > 1]
-    return max(plausible, key=lambda dialect: round(dialect.width_share, 1), default=dialects[0])
+    if len(plausible) < 2:
+        return plausible[0] if plausible else dialects[0]
+    marks = "".join(dialect.delimiter for dialect in plausible)
+    return max(plausible, key=lambda dialect: _fit(dialect, lines, marks))
+
+
+def _fit(dialect: Dialect, lines: Sequence[str], marks: str) -> tuple[bool, float, float]:
+    """How well a dialect fits, for comparison with those of the other delimiters in `marks`: whether the first row has
+    as many cells as nearly all others; how many of the rows have; and how many rows have nothing but whole cells."""
+    share = round(dialect.width_share, 1)
+    try:
+        rows = list(_csv_reader((line + "\n" for line in lines[:_COMPARED_LINES]), dialect.delimiter, dialect.quoting))
+    except csv.Error:
+        return False, share, 0.0
+    rows = [row for row in rows if row]
+    several_cells = re.compile(rf"\S[{re.escape(marks.replace(dialect.delimiter, ''))}]\S")
+    whole = sum(all(is_decimal_comma(cell) or not several_cells.search(cell) for cell in row) for row in rows)
+    header_fits = bool(rows) and len(rows[0]) == dialect.width and share >= _NEARLY_ALL
+    return header_fits, share, round(whole / max(1, len(rows)), 1)
 
 
 def _fit_dialect(lines: Sequence[str], delimiter: str) -> Dialect:
@@ -161,7 +182,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
         return True
     for cell, column in zip(first, columns, strict=True):
         filled = [value for value in column if value]
-        if cell and not is_number(cell) and len(filled) > 1 and all(is_number(value) for value in filled):
+        if cell and not _is_amount(cell) and len(filled) > 1 and all(map(_is_amount, filled)):
             return True
         if cell and len(column) >= _MIN_ROWS_OF_CLASSES and len(set(column)) <= len(column) // 10:
             return True  # the column has a few labels that repeat, and the cell is none of them
@@ -178,3 +199,12 @@ def is_number(value: str) -> bool:
     except ValueError:
         return False
     return "_" not in value  # Python reads 1_000 as a number; files do not
+
+
+def is_decimal_comma(value: str) -> bool:
+    """Whether a cell is a number with a decimal comma, as in 9,5 and 1.234,50."""
+    return _DECIMAL_COMMA.fullmatch(value.strip()) is not None
+
+
+def _is_amount(value: str) -> bool:
+    return is_number(value) or is_decimal_comma(value)

@@ -13,6 +13,7 @@ from qkv.data.findings import Findings, OnRead
 from qkv.data.formats import fasta
 from qkv.data.formats.arrow_tables import open_arrow
 from qkv.data.formats.column_names import SPLIT_COLUMNS, SPLITS, Split, normalize, split_of
+from qkv.data.formats.decimal_commas import columns_with_decimal_commas, with_decimal_points
 from qkv.data.formats.delimited import has_header, read_rows, sniff_dialect
 from qkv.data.formats.json_rows import read_json
 from qkv.data.formats.labelled_lines import (
@@ -181,7 +182,12 @@ def _open_delimited_table(
                 yield line, row[:width]
 
     valid_sample = list(valid_rows(sample[1:] if header else sample))
-    return Table(source, columns, valid_sample, chain(valid_sample, valid_rows(rows)), bad_rows, "; ".join(notes))
+    decimal_commas = columns_with_decimal_commas(valid_sample, len(columns), dialect.delimiter)
+    if decimal_commas:
+        notes.append("numbers have decimal commas")
+        valid_sample = list(with_decimal_points(valid_sample, decimal_commas))
+    all_rows = chain(valid_sample, with_decimal_points(valid_rows(rows), decimal_commas))
+    return Table(source, columns, valid_sample, all_rows, bad_rows, "; ".join(notes))
 
 
 def _read_lines(lines: Iterator[str], first_lines: list[str], characters: int, max_lines: int = sys.maxsize) -> None:
