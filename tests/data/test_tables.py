@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from qkv.data.corpus import ExamplesConfig
+from qkv.data.corpus import ExamplesConfig, ParallelConfig
 from qkv.data.examples import Labelled, NumberExamples
 from qkv.data.formats.delimited import sniff_dialect
 from qkv.data.read_examples import read_examples
+from qkv.data.read_pairs import read_parallel
 
 REVIEWS = [f"{'ein großer Film' if n % 3 else 'öde Handlung'} Nummer {n}" for n in range(120)]
 
@@ -46,10 +47,91 @@ def test_ratings_with_decimal_commas_are_numbers(tmp_path: Path) -> None:
 def test_columns_of_numbers_with_decimal_commas(tmp_path: Path) -> None:
     lines = [f"{n % 90},{n % 7};{n % 20 + 1}.{n % 900 + 100};{'ja' if n % 3 else 'nein'}" for n in range(200)]
     found = read(tmp_path / "a.csv", ["Druck;Laufzeit;Ausfall", *lines])
-    assert isinstance(found.train, NumberExamples) and found.train.columns == ("Druck", "Laufzeit")
+    assert isinstance(found.train, NumberExamples)
+    assert found.train.columns == ("Druck", "Laufzeit")
     assert found.train.values[8].tolist() == pytest.approx([8.1, 9108])
 
 
 def test_thousands_are_not_fractions(tmp_path: Path) -> None:
     lines = [f'"{n % 9 + 1},{n % 900 + 100}",{n},{"yes" if n % 3 else "no"}' for n in range(200)]
     assert not any("decimal" in note for note in read(tmp_path / "a.csv", ["size,age,sold", *lines]).notes)
+
+
+COMPLAINTS = [f"C-{n:04};{text};{n % 50},5;{'Versand' if n % 3 else 'Technik'}" for n, text in enumerate(REVIEWS)]
+COMPLAINTS_HEADER = "Vorgang;Beschreibung;Wert;Abteilung"
+
+
+@pytest.mark.parametrize("titles", [["Übersicht 2023;;;", "Stand: 4.1.;;;", ";;;"], ["Übersicht 2023", "", ""]])
+def test_titles_above_a_header_are_left_out(titles: list[str], tmp_path: Path) -> None:
+    found = read(tmp_path / "a.csv", [*titles, COMPLAINTS_HEADER, *COMPLAINTS])
+    assert dict(found.columns) == {"text": "Beschreibung", "label": "Abteilung"}
+    assert len(found.train) == len(REVIEWS)
+    assert any("the header is row 4; " in note and "left out" in note for note in found.notes)
+    plain = read(tmp_path / "a.csv", [COMPLAINTS_HEADER, *COMPLAINTS])
+    assert plain.fingerprint == found.fingerprint
+    assert not any("the header is row" in note for note in plain.notes)
+
+
+def test_titles_above_a_header_in_a_workbook(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    rows = [["Übersicht 2023"], [], *(line.split(";") for line in (COMPLAINTS_HEADER, *COMPLAINTS))]
+    for row in rows:
+        book.active.append(row)
+    book.save(tmp_path / "a.xlsx")
+    found = read_examples(ExamplesConfig(files=(str(tmp_path / "a.xlsx"),)), purpose="describe")
+    assert dict(found.columns) == {"text": "Beschreibung", "label": "Abteilung"}
+    assert any("the header is row 3; 1 row above it is" in note for note in found.notes)
+
+
+def test_the_row_with_a_given_name_is_the_header(tmp_path: Path) -> None:
+    lines = ["made by hand,x", "Freitext,Wer", *(f"{text},{text[:3]}{n}" for n, text in enumerate(REVIEWS[:40]))]
+    found = read(tmp_path / "a.csv", lines, label="Wer", text="Freitext", task="classification")
+    assert len(found.train) == 40
+
+
+QUESTIONS = "Timestamp,How would you rate the conference overall?,How was the venue?,What did you like the most of all?"
+
+
+def test_questions_are_a_header(tmp_path: Path) -> None:
+    lines = [f"2024/05/14 9:00:{n % 60:02} AM,{n % 5 + 1},{n % 4},{text}" for n, text in enumerate(REVIEWS)]
+    found = read(tmp_path / "a.csv", [QUESTIONS, *lines])
+    assert found.columns["text"] == QUESTIONS.split(",")[3]
+    assert found.columns["label"] in QUESTIONS.split(",")[1:3]
+    assert len(found.train) == len(REVIEWS)
+
+
+def test_a_text_that_is_always_there_is_preferred(tmp_path: Path) -> None:
+    lines = [
+        f"{n % 5 + 1},{'' if n % 4 == 0 else 'much longer and longer ' + text},{text}" for n, text in enumerate(REVIEWS)
+    ]
+    assert read(tmp_path / "a.csv", ["mark,improve,liked", *lines]).columns["text"] == "liked"
+
+
+def test_a_header_is_no_pair(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        "\n".join(["Nr;Deutsch (DE);Status;English (US)", *(f"{n};{t};final;film {n}" for n, t in enumerate(REVIEWS))])
+    )
+    found = read_parallel(ParallelConfig(files=(str(tmp_path / "a.csv"),), source="4", target="2"))
+    assert len(found.train) + len(found.valid) == len(REVIEWS)
+    (tmp_path / "b.csv").write_text(
+        "\n".join(["English (US);Deutsch (DE)", *(f"film {n};{text}" for n, text in enumerate(REVIEWS))])
+    )
+    found = read_parallel(ParallelConfig(files=(str(tmp_path / "b.csv"),), source="1", target="2"))
+    assert len(found.train) + len(found.valid) == len(REVIEWS)
+
+
+@pytest.mark.parametrize("shift", ["Früh", "F3"])
+def test_dates_and_ids_are_not_the_text(shift: str, tmp_path: Path) -> None:
+    cells = [
+        (f"{n % 28 + 1:02}.01.20{n // 28 + 10} 06:00", f"R-{n:04}", f"{n % 90},{n % 7}", shift if n % 2 else "Nacht")
+        for n in range(200)
+    ]
+    lines = [";".join((*row, "ja" if n % 3 else "nein")) for n, row in enumerate(cells)]
+    found = read(tmp_path / "a.csv", ["Zeitpunkt;Lauf;Druck;Schicht;Ausfall", *lines])
+    assert isinstance(found.train, NumberExamples)
+    assert found.train.columns == ("Druck", f"Schicht={shift}", "Schicht=Nacht")
+    assert any(
+        "not used: Zeitpunkt, Lauf (dates and times are not learned from: Zeitpunkt)" in note for note in found.notes
+    )
+    assert read(tmp_path / "a.csv", ["Zeitpunkt;Lauf;Druck;Schicht;Ausfall", *lines], label="Ausfall").numeric

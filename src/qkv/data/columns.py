@@ -14,8 +14,21 @@ from qkv.data.column_profiles import ColumnProfile, column_profiles
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Assumption, Caution, Findings
 from qkv.data.formats import column_names as names
+from qkv.data.formats.headers import Header, named_header
 from qkv.data.formats.tabular import Table
 from qkv.errors import DataError
+
+_NEARLY_FULL = 0.9
+"""A column with more blank cells is the text only if no other column of prose is full."""
+
+
+def header_rule(config: ExamplesConfig) -> Header:
+    """How a header is recognised: by the names of columns that options give, else by its cells."""
+    if config.header is not None:
+        return config.header
+    label = without_level(config.label) if config.label else None
+    words = (column.partition("=")[0] for column in config.columns)
+    return named_header((config.text, config.text2, config.label, label, config.id, *words))
 
 
 def given_column(table: Table, given: str | None, role: str) -> str | None:
@@ -159,8 +172,9 @@ def _guess_texts(table: Table, unassigned: Sequence[ColumnProfile], pairs: bool)
         problem = f"which column holds the text? There are: {list_columns(table.columns)}"
         raise DataError(f"{table.where}:1", problem, "Name it with --text NAME, or by its number from 1.")
 
-    def likelihood(profile: ColumnProfile) -> tuple[bool, bool, float, int]:
-        return profile.is_prose, profile.distinct_count > 1, profile.mean_length, profile.distinct_count
+    def likelihood(profile: ColumnProfile) -> tuple[bool, bool, bool, float, int]:
+        varied, full = profile.distinct_count > 1, profile.filled_share > _NEARLY_FULL
+        return profile.is_prose, varied, full, profile.mean_length, profile.distinct_count
 
     return max(candidates, key=likelihood).name, None
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from qkv.data.formats.column_names import is_known
 from qkv.data.formats.rows import MAX_ROW_CHARACTERS
 from qkv.errors import DataError
 
@@ -32,8 +31,6 @@ _TOLERANCE = 0.05
 _NEARLY_ALL = 0.9
 _COMPARED_LINES = 200
 _DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
-_MAX_NAME_LENGTH = 40
-_MIN_ROWS_OF_CLASSES = 20
 _QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
 
 
@@ -168,31 +165,6 @@ def _usual_width(rows: Sequence[Sequence[str]]) -> tuple[int, float]:
     return width, count / len(rows)
 
 
-def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns: guessed from the names, and from the differences to the other rows."""
-    first, others = [cell.strip() for cell in rows[0]], rows[1:]
-    if not others:
-        return any(is_known(cell) for cell in first)
-    if any(len(cell) > _MAX_NAME_LENGTH for cell in first) or not any(first):
-        return False
-    columns = [[row[index].strip() for row in others if index < len(row)] for index in range(len(first))]
-    if any(cell and cell in column and _repeats(column) for cell, column in zip(first, columns, strict=True)):
-        return False  # the cell is one of the labels
-    if any(is_known(cell) for cell in first) and not any(is_number(cell) for cell in first):
-        return True
-    for cell, column in zip(first, columns, strict=True):
-        filled = [value for value in column if value]
-        if cell and not _is_amount(cell) and len(filled) > 1 and all(map(_is_amount, filled)):
-            return True
-        if cell and len(column) >= _MIN_ROWS_OF_CLASSES and len(set(column)) <= len(column) // 10:
-            return True  # the column has a few labels that repeat, and the cell is none of them
-    return False
-
-
-def _repeats(column: Sequence[str]) -> bool:
-    return len(set(column)) <= max(2, len(column) // 2)
-
-
 def is_number(value: str) -> bool:
     try:
         float(value)
@@ -206,5 +178,6 @@ def is_decimal_comma(value: str) -> bool:
     return _DECIMAL_COMMA.fullmatch(value.strip()) is not None
 
 
-def _is_amount(value: str) -> bool:
+def is_amount(value: str) -> bool:
+    """Whether a cell is a number, also one with a decimal comma."""
     return is_number(value) or is_decimal_comma(value)
