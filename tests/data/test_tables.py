@@ -12,6 +12,7 @@ from qkv.data.examples import Labelled, NumberExamples
 from qkv.data.formats.delimited import sniff_dialect
 from qkv.data.read_examples import read_examples
 from qkv.data.read_pairs import read_parallel
+from qkv.errors import DataError
 
 REVIEWS = [f"{'ein großer Film' if n % 3 else 'öde Handlung'} Nummer {n}" for n in range(120)]
 
@@ -135,3 +136,29 @@ def test_dates_and_ids_are_not_the_text(shift: str, tmp_path: Path) -> None:
         "not used: Zeitpunkt, Lauf (dates and times are not learned from: Zeitpunkt)" in note for note in found.notes
     )
     assert read(tmp_path / "a.csv", ["Zeitpunkt;Lauf;Druck;Schicht;Ausfall", *lines], label="Ausfall").numeric
+
+
+def test_rows_without_a_label_are_left_out_with_a_count(tmp_path: Path) -> None:
+    lines = [f"{text};{'' if n % 7 == 0 else 'ab'[n % 2]}" for n, text in enumerate(REVIEWS)]
+    found = read(tmp_path / "a.csv", ["Text;Team", *lines])
+    assert len(found.train) == 102
+    assert any("18 of 120 rows left out, the first here: no label in 'Team'" in note for note in found.notes)
+    numbers = [f"{n};{n / 7};{'' if n % 7 == 0 else 'ab'[n % 2]}" for n in range(120)]
+    assert len(read(tmp_path / "b.csv", ["width;height;class", *numbers]).train) == 102
+    mostly_blank = [f"{text};{'' if n % 5 else 'ab'[n % 2]}" for n, text in enumerate(REVIEWS)]
+    with pytest.raises(DataError, match=r"a\.csv:3: 96 of 120 rows cannot be used.*--label NAME"):
+        read(tmp_path / "a.csv", ["Text;Team", *mostly_blank], label="Team")
+
+
+def test_a_blank_cell_is_no_label_of_several(tmp_path: Path) -> None:
+    several = ("", "Drama", "Krimi", "Drama|Krimi", "Krimi|Romanze")
+    lines = [f"{text};{several[n % 5]}" for n, text in enumerate(REVIEWS)]
+    found = read(tmp_path / "a.csv", ["Text;Tags", *lines])
+    assert (found.task, len(found.train), found.train[0].label) == ("multi-label", 120, ())
+    assert any("24 of 120 rows have nothing in 'Tags'" in note for note in found.notes)
+
+
+def test_a_count_that_ends_early_says_so(tmp_path: Path) -> None:
+    lines = [f"{text};{'ab'[n % 2]}" if n % 2 else f";{'ab'[n % 3 // 2]}" for n, text in enumerate(REVIEWS * 3)]
+    with pytest.raises(DataError, match="more than 100 of the first 360 rows cannot be used"):
+        read(tmp_path / "a.csv", ["Text;Team", *lines], label="Team", text="Text")

@@ -15,6 +15,7 @@ from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Assumption, Caution, Findings
 from qkv.data.formats import column_names as names
 from qkv.data.formats.headers import Header, named_header
+from qkv.data.formats.rows import MIN_LABELLED_SHARE
 from qkv.data.formats.tabular import Table
 from qkv.errors import DataError
 
@@ -205,7 +206,9 @@ def _likely_labels(profiles: Iterable[ColumnProfile]) -> list[ColumnProfile]:
     filled = [profile for profile in profiles if profile.filled_share > 0 and profile.code_share < 0.9]
     if usual := _with_usual_names(filled, names.LABEL):
         return [profile for profile in filled if profile.name == usual[0]]
-    classes = [profile for profile in filled if profile.is_class and not profile.is_id]
+    few_values = [profile for profile in filled if profile.has_few_values and not profile.is_id]
+    classes = [profile for profile in few_values if profile.is_class]
+    classes = classes or [profile for profile in few_values if profile.filled_share > MIN_LABELLED_SHARE]
     varied = [profile for profile in classes if profile.distinct_count > 1] or classes
     fewest = min((profile.distinct_count for profile in varied), default=0)
     return [profile for profile in varied if profile.distinct_count == fewest]

@@ -257,7 +257,7 @@ class NumberReader:
             if isinstance(parsed, str):
                 table.bad_rows.reject(line, parsed)
             elif label is None:
-                table.bad_rows.reject(line, f"no label in {columns.label!r}")
+                table.bad_rows.lacks_label(line, columns.label)
             else:
                 numbers.extend(parsed)
                 labels.append(label, table.where, line)
