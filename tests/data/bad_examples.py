@@ -184,7 +184,7 @@ def _bytes() -> Iterator[Case]:
     yield bad("parquet.csv", b"PAR1" + bytes(range(1, 200)), "Parquet")
     yield bad("extra.csv", csv([(*row, 9) for row in FILMS]), "expected 2 cells, found 3")
     yield bad("unknown-encoding.csv", GOOD, "is not known", encoding="utf-9")
-    yield bad("text.zip", GOOD, "no zip")
+    yield bad("text.zip", GOOD, "is not a zip")
 
 
 def _numbers() -> Iterator[Case]:
@@ -212,7 +212,7 @@ def _numbers() -> Iterator[Case]:
         "two-columns.csv", csv([(n, n % 2) for n in range(50)], "a,b"), "a table of numbers; to learn: column 'b'"
     )
     sexes = csv([("mf"[n % 2], n, n % 3) for n in range(90)], "sex,age,class")
-    yield odd("words-as-columns.csv", sexes, "as columns of 0 and 1, a word each: sex (2)")
+    yield odd("words-as-columns.csv", sexes, "as columns of 0 and 1, one for each word: sex (2)")
 
 
 def _json() -> Iterator[Case]:

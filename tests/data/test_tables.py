@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from qkv.data.corpus import ExamplesConfig, ParallelConfig
+from qkv.data.detect import detect
 from qkv.data.examples import Labelled, NumberExamples
 from qkv.data.formats.delimited import sniff_dialect
 from qkv.data.read_examples import read_examples
@@ -162,3 +164,52 @@ def test_a_count_that_ends_early_says_so(tmp_path: Path) -> None:
     lines = [f"{text};{'ab'[n % 2]}" if n % 2 else f";{'ab'[n % 3 // 2]}" for n, text in enumerate(REVIEWS * 3)]
     with pytest.raises(DataError, match="more than 100 of the first 360 rows cannot be used"):
         read(tmp_path / "a.csv", ["Text;Team", *lines], label="Team", text="Text")
+
+
+def test_columns_that_could_be_the_label_are_named_before_the_list_ends(tmp_path: Path) -> None:
+    rows = [
+        {"id": n, "description": text, "tags": ["a", "bc"[n % 2]], "custom": {"team": "xy"[n % 2]}}
+        | {f"more{number}": f"{number} {n}x" for number in range(10)}
+        for n, text in enumerate(REVIEWS)
+    ]
+    found = read(tmp_path / "a.jsonl", [json.dumps(row) for row in rows])
+    note = next(note for note in found.notes if "label: column 'tags'" in note)
+    assert "and 3 more; 'team' could be the label, too: --label team." in note
+    by_path = read(
+        tmp_path / "a.jsonl", [json.dumps(row) for row in rows], text="ticket.description", label="custom.team"
+    )
+    assert dict(by_path.columns) == {"text": "description", "label": "team", "id": "id"}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_table_in_a_text_file(encoding: str, tmp_path: Path) -> None:
+    rows = [f"{n}\t{'pt-BR' if n % 2 else 'hi-IN'}\t{text}\t{'xyz'[n % 3]}" for n, text in enumerate(REVIEWS)]
+    (tmp_path / "a.txt").write_text("\r\n".join(["ID\tLocale\tComentário\tAvaliação", *rows]), encoding=encoding)
+    files = (str(tmp_path / "a.txt"),)
+    assert detect({"files": files}).content == "examples"
+    found = read_examples(ExamplesConfig(files=files), purpose="describe")
+    assert any("'Avaliação' could be the label, too: --label Avaliação" in note for note in found.notes)
+    (tmp_path / "a.txt").write_text("\n".join(f"{text}\n\t{text}" for text in REVIEWS))
+    assert detect({"files": files}).content == "text"
+
+
+def test_workbooks_are_tables_and_empty_columns_are_named(tmp_path: Path) -> None:
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    for line in (COMPLAINTS_HEADER, *COMPLAINTS):
+        book.active.append(line.split(";"))
+    book.save(tmp_path / "a.xlsx")
+    assert detect({"files": [str(tmp_path / "a.xlsx")]}).content == "examples"
+    (tmp_path / "b.xlsx").write_bytes((tmp_path / "a.xlsx").read_bytes()[:3000])
+    with pytest.raises(DataError, match="not a valid workbook"):
+        read_examples(ExamplesConfig(files=(str(tmp_path / "b.xlsx"),)))
+    lines = [f"{text};{text[::-1]};{text[3:]};" for text in REVIEWS]
+    with pytest.raises(DataError, match=r"no column looks like a label; .* \(Team: empty\)"):
+        read(tmp_path / "a.csv", ["Text;Other;More;Team", *lines])
+
+
+def test_the_whole_name_of_a_column_is_suggested(tmp_path: Path) -> None:
+    lines = ["Nr;Deutsch (DE);English (US)", *(f"{n};{text};film {n}" for n, text in enumerate(REVIEWS))]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    with pytest.raises(DataError, match=r"Did you mean --source 'English \(US\)'\?"):
+        read_parallel(ParallelConfig(files=(str(tmp_path / "a.csv"),), source="English", target="2"))
