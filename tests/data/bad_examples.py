@@ -184,7 +184,7 @@ def _bytes() -> Iterator[Case]:
     yield bad("parquet.csv", b"PAR1" + bytes(range(1, 200)), "Parquet")
     yield bad("extra.csv", csv([(*row, 9) for row in FILMS]), "expected 2 cells, found 3")
     yield bad("unknown-encoding.csv", GOOD, "is not known", encoding="utf-9")
-    yield bad("text.zip", GOOD, "no zip")
+    yield bad("text.zip", GOOD, "is not a zip")
 
 
 def _numbers() -> Iterator[Case]:

@@ -19,7 +19,8 @@ from data.bad_examples import csv as table
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.detect import is_labelled
 from qkv.data.examples import ImageExamples, Labelled, LabelMap, PackedTexts, TagExamples
-from qkv.data.formats.delimited import has_header, sniff_dialect
+from qkv.data.formats.delimited import sniff_dialect
+from qkv.data.formats.headers import has_header
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.hold_out import choose_held_out
 from qkv.data.identity import text_key

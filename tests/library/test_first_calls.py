@@ -99,7 +99,7 @@ DATA: list[tuple[dict[str, Any], str]] = [
     ({"data": zip(FRAME["text"], FRAME["label"], strict=True)}, r"not zip\. Make it a list: list\(\.\.\.\)"),
     ({"data": FRAME, "valid": 0.2}, r'not float\. .* settings=\{"corpus\.valid_fraction": 0\.2\}'),
     ({"data": FRAME, "text": "text", "label": "text"}, r'text and label are both the column .* label="NAME"'),
-    ({"data": partly("label", 30)}, r"^DataFrame of 120 x 2, row 5: 30 of 120 rows cannot be used, .* no label"),
+    ({"data": partly("label", 70)}, r"^DataFrame of 120 x 2, row 5: 70 of 120 rows cannot be used, .* no label"),
     ({"data": partly("text", 30)}, r"^DataFrame of 120 x 2, row 5: 30 of 120 rows cannot be used, .* no text"),
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,14 +15,29 @@ MAX_CLASSES_SHARE = 0.2
 """A column with more distinct values than this share of the rows is a label only if it has a usual name of labels."""
 _MAX_CLASS_LENGTH = 40
 _MIN_DISTINCT_IDS = 0.95
-_CODE = re.compile(
-    r"(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?"
-    r"|(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:\d{2}|\d{4}))(?:[T ,]+\d{1,2}:\d\S*(?: [AP]M)?)?"
+_DATE = re.compile(
+    r"\d{1,2}:\d\d(?::\d\d(?:[.,]\d+)?)?|(?:\d{4}([-/.])\d{1,2}\1\d{1,2}|\d{1,2}([-/.])\d{1,2}\2(?:\d{2}|\d{4}))"
+    r"(?:[T ,]+\d{1,2}:\d\S*(?: [AP]M)?(?: (?:GMT|UTC)(?:[+-]\d{1,2}(?::?\d\d)?)?)?)?"
 )
-_CODE_OR_ID = re.compile(rf"{_CODE.pattern}|(?=\S*\d)[\w#:/.-]{{1,64}}")
+_CODE = re.compile(rf"{_DATE.pattern}|(?:https?://|www\.)\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+_ID = re.compile(r"(?=\S*\d)[\w#:/.-]{1,64}")
+_CODE_OR_ID = re.compile(rf"{_CODE.pattern}|{_ID.pattern}")
 """Addresses, dates and times; and, if nearly all cells of a column differ, words with a digit."""
 _PROSE_WORDS, _PROSE_CHARACTERS = 2.5, 15
 """The cells of a column of prose have on average at least this many words, or this many characters."""
+
+
+def is_date(text: str) -> bool:
+    """Whether a cell is a date or a time of day."""
+    return _DATE.fullmatch(text.strip()) is not None
+
+
+def are_ids(texts: Sequence[str]) -> bool:
+    """Whether cells are identifiers: nearly all are words with a digit, of one length or with a mark, and differ."""
+    enough, length = _MIN_DISTINCT_IDS * len(texts), Counter(map(len, texts)).most_common(1)[0][1] if texts else 0
+    ids = sum(_ID.fullmatch(text) is not None for text in texts)
+    marked = sum(re.search(r"[#:/._-]", text) is not None for text in texts)
+    return ids >= enough and len(set(texts)) >= enough and max(length, marked) >= enough
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,8 @@ class ColumnProfile:
     code_share: float
     """The share of dates, times, addresses and identifiers."""
     has_lists: bool
+    date_share: float = 0.0
+    """The share of dates and times."""
 
     @classmethod
     def of(cls, name: str, cells: Sequence[object]) -> ColumnProfile:
@@ -56,6 +74,7 @@ class ColumnProfile:
             number_share=sum(map(is_number, filled)) / count,
             code_share=sum(bool(code.fullmatch(text)) for text in filled) / count,
             has_lists=any(isinstance(cell, list) for cell in cells),
+            date_share=sum(map(is_date, filled)) / count,
         )
 
     @property
@@ -64,7 +83,8 @@ class ColumnProfile:
 
     @property
     def holds_words(self) -> bool:
-        return self.number_share < 0.5 and self.filled_share > 0 and not self.has_lists
+        others = self.number_share + self.date_share
+        return others < 0.5 and self.filled_share > 0 and not self.has_lists
 
     @property
     def is_prose(self) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,14 +15,32 @@ from qkv.data.column_profiles import ColumnProfile, column_profiles
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Assumption, Caution, Findings
 from qkv.data.formats import column_names as names
+from qkv.data.formats.headers import Header, named_header
+from qkv.data.formats.rows import MIN_LABELLED_SHARE
 from qkv.data.formats.tabular import Table
 from qkv.errors import DataError
+
+_NEARLY_FULL = 0.9
+"""A column with more blank cells is the text only if no other column of prose is full."""
+
+_MIN_PLAIN_ROWS = 20
+
+
+def header_rule(config: ExamplesConfig) -> Header:
+    """How a header is recognised: by the names of columns that options give, else by its cells."""
+    if config.header is not None:
+        return config.header
+    label = without_level(config.label) if config.label else None
+    words = (column.partition("=")[0] for column in config.columns)
+    return named_header((config.text, config.text2, config.label, label, config.id, *words))
 
 
 def given_column(table: Table, given: str | None, role: str) -> str | None:
     """The column that an option names, by its name or by its number from 1; None if the option is not given."""
     if given is None or given in table.columns:
         return given
+    if (inner := _inner_column(table, given)) is not None:
+        return inner
     if given.isdecimal() and 1 <= int(given) <= len(table.columns):
         return table.columns[int(given) - 1]
     raise _missing_column_error(table, given, role)
@@ -39,6 +58,13 @@ def given_label(table: Table, given: str | None) -> tuple[str | None, int]:
     return given_column(table, without_level(given), "label"), int(given[-1])
 
 
+def _inner_column(table: Table, path: str) -> str | None:
+    """The column of a path of keys such as ticket.description, whose first keys the table leaves out."""
+    parts = path.split(".")
+    suffixes = (".".join(parts[start:]) for start in range(1, len(parts)))
+    return next((suffix for suffix in suffixes if suffix in table.columns), None)
+
+
 def column_index(table: Table, column: str, role: str) -> int:
     if column not in table.columns:
         raise _missing_column_error(table, column, role)
@@ -46,10 +72,13 @@ def column_index(table: Table, column: str, role: str) -> int:
 
 
 def _missing_column_error(table: Table, missing: str, role: str) -> DataError:
-    similar = difflib.get_close_matches(missing, table.columns, 1)
+    begins = [column for column in table.columns if column.casefold().startswith(missing.casefold())]
+    similar = begins if len(begins) == 1 else difflib.get_close_matches(missing, table.columns, 1)
     remedy = f"Name it with --{role} NAME, or by its number from 1."
     problem = f"no column {missing!r}; there are: {list_columns(table.columns)}"
-    return DataError(f"{table.where}:1", problem, f"Did you mean --{role} {similar[0]}?" if similar else remedy)
+    return DataError(
+        f"{table.where}:1", problem, f"Did you mean --{role} {shlex.quote(similar[0])}?" if similar else remedy
+    )
 
 
 def list_columns(columns: Iterable[str]) -> str:
@@ -172,8 +201,9 @@ def _guess_texts(table: Table, unassigned: Sequence[ColumnProfile], pairs: bool)
         problem = f"which column holds the text? There are: {list_columns(table.columns)}"
         raise DataError(f"{table.where}:1", problem, "Name it with --text NAME, or by its number from 1.")
 
-    def likelihood(profile: ColumnProfile) -> tuple[bool, bool, float, int]:
-        return profile.is_prose, profile.distinct_count > 1, profile.mean_length, profile.distinct_count
+    def likelihood(profile: ColumnProfile) -> tuple[bool, bool, bool, float, int]:
+        varied, full = profile.distinct_count > 1, profile.filled_share > _NEARLY_FULL
+        return profile.is_prose, varied, full, profile.mean_length, profile.distinct_count
 
     return max(candidates, key=likelihood).name, None
 
@@ -204,7 +234,9 @@ def _likely_labels(profiles: Iterable[ColumnProfile]) -> list[ColumnProfile]:
     filled = [profile for profile in profiles if profile.filled_share > 0 and profile.code_share < 0.9]
     if usual := _with_usual_names(filled, names.LABEL):
         return [profile for profile in filled if profile.name == usual[0]]
-    classes = [profile for profile in filled if profile.is_class and not profile.is_id]
+    few_values = [profile for profile in filled if profile.has_few_values and not profile.is_id]
+    classes = [profile for profile in few_values if profile.is_class]
+    classes = classes or [profile for profile in few_values if profile.filled_share > MIN_LABELLED_SHARE]
     varied = [profile for profile in classes if profile.distinct_count > 1] or classes
     fewest = min((profile.distinct_count for profile in varied), default=0)
     return [profile for profile in varied if profile.distinct_count == fewest]
@@ -215,13 +247,20 @@ def _guess_label(table: Table, unassigned: Sequence[ColumnProfile]) -> tuple[str
     likely = _likely_labels(unassigned)
     candidates = [profile for profile in unassigned if profile.filled_share > 0 and not profile.is_id]
     if not likely and len(candidates) != 1:
-        problem = f"no column looks like a label; there are: {list_columns(table.columns)}"
+        empty = [profile.name for profile in unassigned if profile.filled_share == 0]
+        are_empty = f" ({list_columns(empty)}: empty)" if empty else ""
+        problem = f"no column looks like a label; there are: {list_columns(table.columns)}{are_empty}"
         without = " Text without labels is for a language model: give it as .txt or .jsonl." if not candidates else ""
         remedy = f"Name it with --label NAME, or by its number from 1.{without}"
         raise DataError(f"{table.where}:1", problem, remedy)
     label = (likely or candidates)[-1]
     named = [profile for profile in candidates if names.normalize(profile.name) in names.LABEL and profile.is_class]
-    others = [profile.name for profile in (*likely, *named) if profile != label and profile.distinct_count > 1]
+    classes = [profile for profile in reversed(candidates) if profile.is_class and not profile.has_lists]
+    if names.normalize(label.name) in names.LABEL[:8]:
+        classes = []  # a column that is called label is the label
+    others = [
+        profile.name for profile in (*likely, *named, *classes) if profile != label and profile.distinct_count > 1
+    ]
     return label.name, tuple(dict.fromkeys(others))
 
 
@@ -234,6 +273,8 @@ def looks_labelled(table: Table) -> bool:
     if not any(profile.is_text for profile in profiles) or len(profiles) < 2:
         return False
     likely = _likely_labels(profiles)
+    if table.source.format == "text" and _is_plain_table(table, profiles):
+        return True
     if table.has_numbered_columns:
         return any(profile.is_class and profile.distinct_count > 1 for profile in likely)
     return any(
@@ -241,3 +282,12 @@ def looks_labelled(table: Table) -> bool:
         and (profile.is_class or profile.number_share == 1 or (profile.has_few_values and profile.filled_share > 0.5))
         for profile in likely
     )
+
+
+def _is_plain_table(table: Table, profiles: Sequence[ColumnProfile]) -> bool:
+    """Whether lines of a text are the rows of a table: a header, as many cells in each, and columns of prose and of
+    classes."""
+    if table.layout is not None or table.has_numbered_columns or table.bad_rows.bad_count:
+        return False
+    has_classes = any(profile.is_class and profile.distinct_count > 1 and not profile.is_id for profile in profiles)
+    return len(table.sample) >= _MIN_PLAIN_ROWS and any(profile.is_prose for profile in profiles) and has_classes

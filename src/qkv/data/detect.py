@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from qkv.data.columns import header_rule
 from qkv.data.corpus import CorpusConfig, ExamplesConfig, ParallelConfig
 from qkv.data.detect_pairs import READ_ERRORS, catalog_task, is_parallel
 from qkv.data.example_files import find_examples
@@ -74,7 +75,7 @@ class Detected:
             return False
         try:
             config = self._examples_config()
-            return holds_numbers(self.previews.table(first.source, config.header), config)
+            return holds_numbers(self.previews.table(first.source, header_rule(config)), config)
         except READ_ERRORS:
             return False
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from qkv.data.columns import header_rule
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.findings import Findings, OnRead
 from qkv.data.formats.aligned import read_line_pairs
@@ -28,7 +29,7 @@ def open_example_table(
     if file.kind == "lines":
         bad_rows = BadRows(file.display_name, findings)
         return table_of_rows(file.source, [TEXT, LABEL], _labelled_lines(file, config, bad_rows, on_read), bad_rows)
-    table = open_table(file.source, config.encoding, findings, config.header, on_read, layout=layout)
+    table = open_table(file.source, config.encoding, findings, header_rule(config), on_read, layout=layout)
     if file.labels is not None:
         return _joined(table, file.labels, config, findings)
     if file.label is not None:
@@ -54,7 +55,7 @@ def _labelled_lines(file: ExampleFile, config: ExamplesConfig, bad_rows: BadRows
 
 def _joined(table: Table, labels: LabelSource, config: ExamplesConfig, findings: Findings) -> Table:
     """The table with the labels of another table, joined by id; an id with several labels has a list of them."""
-    other = open_table(labels.source, config.encoding, findings, config.header)
+    other = open_table(labels.source, config.encoding, findings, header_rule(config))
     id_column, label_column = other.columns.index(labels.label_id), other.columns.index(labels.label)
     label_of: dict[str, list[object]] = {}
     for _, row in other.rows:

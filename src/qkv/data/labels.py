@@ -138,12 +138,12 @@ def decide_label_scheme(
         task is None and numeric and not multi_label and _is_quantity(numbers, len(raw_labels), where, findings)
     ):
         return _regression_scheme(numbers, where, learn)
-    separator = _find_separator(counts, multi_label, task, where, findings)
+    separator = find_separator(counts, multi_label, task, where, findings)
     names = {integer_spelling(name) for name in counts} if numeric else set(counts)
     if separator is not None:
         names = {label for name in counts for label in split_labels(name, separator)}
     elif learn:
-        _require_classes(names, len(raw_labels), task, where)
+        _require_classes(names := names - {""}, len(raw_labels), task, where)
     labels = LabelMap(tuple(sorted(names, key=_sort_key)))
     _note_suspicious_labels(counts, labels, where, findings)
     return LabelScheme("classification" if separator is None else "multi-label", labels, separator, numeric)
@@ -206,7 +206,7 @@ def _regression_scheme(numbers: Sequence[float], where: str, learn: bool) -> Lab
     return LabelScheme("regression", LabelMap(()))
 
 
-def _find_separator(
+def find_separator(
     counts: Mapping[str, int], multi_label: bool, task: ExampleTask | None, where: str, findings: Findings
 ) -> str | None:
     """What separates several labels of one example; None if each example has one label."""

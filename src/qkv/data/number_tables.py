@@ -16,7 +16,8 @@ from typing import Literal
 
 import numpy as np
 
-from qkv.data.columns import column_index, given_column, lacks_label, list_columns, name_in_list
+from qkv.data.column_profiles import are_ids, is_date
+from qkv.data.columns import column_index, given_column, header_rule, lacks_label, list_columns, name_in_list
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import NumberExamples
 from qkv.data.findings import Assumption, Caution, Findings, OnRead
@@ -66,7 +67,7 @@ class _NumberProfile:
     """What a column holds, by its cells in the first rows."""
 
     name: str
-    kind: Literal["numbers", "words", "many words", "text", "nothing"]
+    kind: Literal["numbers", "words", "many words", "dates", "ids", "text", "nothing"]
     words: tuple[str, ...] = ()
 
     @classmethod
@@ -78,7 +79,12 @@ class _NumberProfile:
             return cls(name, "text")
         if sum(parse_cell(cell) is not None for cell in filled) >= MIN_NUMBER_SHARE * len(filled):
             return cls(name, "numbers")
-        words = sorted({str(cell).strip() for cell in filled})
+        texts = [str(cell).strip() for cell in filled]
+        if sum(map(is_date, texts)) >= MIN_NUMBER_SHARE * len(texts):
+            return cls(name, "dates")
+        if are_ids(texts):
+            return cls(name, "ids")
+        words = sorted(set(texts))
         if len(words) > max(2, MAX_DISTINCT_SHARE * len(cells)):
             return cls(name, "text")
         return cls(name, "words" if len(words) <= MAX_DISTINCT_WORDS else "many words", tuple(words))
@@ -100,8 +106,9 @@ def holds_numbers(table: Table, config: ExamplesConfig) -> bool:
     except DataError:  # reported when the table is read
         label = ""
     profiles = _profiles(table)
-    if config.label is None and any(profile.name == label and profile.kind == "text" for profile in profiles):
-        return False  # the last column is not a label but text
+    not_learned = ("text", "dates", "ids")
+    if config.label is None and any(profile.name == label and profile.kind in not_learned for profile in profiles):
+        return False  # the last column is not a label
     kinds = [profile.kind for profile in profiles if profile.name != label and not _is_id(profile.name)]
     return "numbers" in kinds and "text" not in kinds
 
@@ -157,6 +164,8 @@ class NumberColumns:
         if unused := [profile.name for profile in profiles if profile not in used]:
             named = (name_in_list(table, name) if name.isdecimal() else name for name in unused)
             note += f"; not used: {list_columns(named)}"
+        if dates := [profile.name for profile in profiles if profile.kind == "dates"]:
+            note += f" (dates and times are not learned from: {list_columns(dates)})"
         dialect = f" ({table.dialect_note})" if table.dialect_note else ""
         findings.add_note(Assumption(f"{note}{dialect}. --label names another column to learn."))
         return cls(label, tuple(columns))
@@ -235,7 +244,7 @@ class NumberReader:
             if file.kind != "table":
                 problem = "is not a table, and the other files are tables of numbers"
                 raise DataError(file.display_name, problem, "Give files of one kind.")
-            table = open_table(file.source, self.config.encoding, self.findings, self.config.header, self.on_read)
+            table = open_table(file.source, self.config.encoding, self.findings, header_rule(self.config), self.on_read)
             table.require_rows()
             self.columns = self.columns or NumberColumns.choose(table, self.config, self.findings)
             if not lacks_label(table, self.columns.label, file.discovered and file.split == "test", self.findings):
@@ -252,7 +261,7 @@ class NumberReader:
             if isinstance(parsed, str):
                 table.bad_rows.reject(line, parsed)
             elif label is None:
-                table.bad_rows.reject(line, f"no label in {columns.label!r}")
+                table.bad_rows.lacks_label(line, columns.label)
             else:
                 numbers.extend(parsed)
                 labels.append(label, table.where, line)

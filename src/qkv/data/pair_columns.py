@@ -16,8 +16,9 @@ from qkv.data.corpus import ParallelConfig
 from qkv.data.examples import Direction
 from qkv.data.formats import column_names as names
 from qkv.data.formats.aligned import SOURCE, TARGET, is_language
+from qkv.data.formats.headers import Header, Rows, guess_header, named_header
 from qkv.data.formats.rows import LONE_SURROGATE
-from qkv.data.formats.tabular import Header, Table
+from qkv.data.formats.tabular import Table
 from qkv.errors import DataError
 from qkv.visible import encodable, visible
 
@@ -75,15 +76,17 @@ def _value_in(cell: object, key: str) -> object:
 
 
 def header_rule(config: ParallelConfig) -> Header:
-    """How a header is recognised: only by well-known names, because the first pair must not be lost."""
-    return partial(_names_pair_columns, config=config) if config.header is None else config.header
+    """How a header is recognised: by well-known names or those of options, because the first pair must not be lost;
+    among more columns than two also by the cells below it."""
+    return partial(_find_pair_header, config=config) if config.header is None else config.header
 
 
-def _names_pair_columns(cells: Sequence[str], config: ParallelConfig) -> bool:
-    stripped = [cell.strip() for cell in cells]
-    if any(name in stripped for name in (config.source, config.target) if name and not name.isdecimal()):
-        return True
-    return _pair_by_any_name([visible(name) for name in stripped]) is not None
+def _find_pair_header(rows: Rows, config: ParallelConfig) -> int | None:
+    named = named_header((config.source, config.target))
+    guessed = named(rows) if callable(named) else guess_header(rows)
+    if guessed is not None and (callable(named) or guessed > 0 or len(rows[0]) > 2):
+        return guessed
+    return 0 if _pair_by_any_name([visible(cell.strip()) for cell in rows[0]]) is not None else None
 
 
 def pair_by_name(columns: Sequence[str], usual_pairs: Sequence[tuple[str, str]]) -> tuple[str, str] | None:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from qkv.data.columns import without_level
+from qkv.data.columns import header_rule, without_level
 from qkv.data.corpus import ExamplesConfig, refuse_idle_filter, refuse_unused
 from qkv.data.encode import texts_of
 from qkv.data.example_files import find_examples
@@ -81,9 +81,9 @@ def read_examples(
     content = _content(files, config, previews)
 
     def open_rows(file: ExampleFile) -> Table | None:
-        preview = previews.table(file.source, config.header) if file.kind == "table" else None
+        preview = previews.table(file.source, header_rule(config)) if file.kind == "table" else None
         has_splits = preview is not None and preview.split_column is not None
-        return open_table(file.source, config.encoding, Findings(), config.header) if has_splits else None
+        return open_table(file.source, config.encoding, Findings(), header_rule(config)) if has_splits else None
 
     files = split_tables(files, open_rows, bool(config.valid or config.test), findings)
     if purpose == "evaluate":
@@ -145,7 +145,7 @@ def _content(splits: SplitFiles[ExampleFile], config: ExamplesConfig, previews: 
             raise DataError(file.display_name, problem, "Give files of one kind.")
     first = splits.train[0]
     in_file = first.label is None and first.labels is None
-    if first.kind == "table" and in_file and holds_numbers(previews.table(first.source, config.header), config):
+    if first.kind == "table" and in_file and holds_numbers(previews.table(first.source, header_rule(config)), config):
         return "numbers"
     return contents[0]
 

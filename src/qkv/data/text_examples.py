@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,18 +12,31 @@ from qkv.data.documents.extract import DocumentTexts, UnreadableDocumentError
 from qkv.data.example_tables import LABEL, TEXT, open_example_table
 from qkv.data.examples import PackedTexts
 from qkv.data.files.decode import normalize_line_ends
-from qkv.data.findings import Findings, OnRead
+from qkv.data.findings import Assumption, Findings, OnRead
 from qkv.data.formats.kinds import FASTTEXT_PREFIX
 from qkv.data.formats.labelled_lines import LabelledLines
 from qkv.data.formats.rows import LONE_SURROGATE, MAX_ROW_CHARACTERS, BadRows, read_lines
 from qkv.data.formats.tabular import Table, open_table
 from qkv.data.identity import keys_array
 from qkv.data.label_names import at_level
-from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, label_text
+from qkv.data.labels import LABEL_BREAK, RawSplit, TextCollector, find_separator, label_text
 from qkv.data.overlapping_files import note_overlapping_files
 from qkv.data.split_files import MAX_OPENED_FILES, ExampleFile
 from qkv.errors import DataError
+from qkv.ranges import ExampleTask
 from qkv.visible import encodable
+
+
+def has_several_labels(table: Table, column: str, task: ExampleTask | None) -> bool:
+    """Whether the cells of a column hold any number of labels, by the first rows."""
+    cells = table.sample_column(column_index(table, column, "label"))
+    lists = any(isinstance(cell, list) for cell in cells)
+    counts = Counter(text for cell in cells if (text := label_text(cell)) is not None)
+    return task in (None, "multi-label") and find_separator(counts, lists, task, "", Findings()) is not None
+
+
+def is_blank(cell: object) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
 
 
 class TextReader:
@@ -31,6 +45,8 @@ class TextReader:
     def __init__(self, config: ExamplesConfig, findings: Findings, on_read: OnRead) -> None:
         self.config, self.findings, self.on_read = config, findings, on_read
         self.columns: TextColumns | None = None
+        self.blank_is_no_label = False
+        """Whether a blank cell means that none of several labels holds."""
         self.layout: LabelledLines | None = None
         self.extracted = DocumentTexts()
 
@@ -74,6 +90,7 @@ class TextReader:
                 config = replace(config, label=file.labels.label if file.labels else LABEL)
             self.columns = guess_columns(table, config)
             self.findings.add_note(self.columns.note(table))
+            self.blank_is_no_label = has_several_labels(table, self.columns.label, config.task)
         elif lacks_label(table, self.columns.label, file.discovered and file.split == "test", self.findings):
             return
         if not len(collector.texts):
@@ -86,23 +103,30 @@ class TextReader:
         texts = [column_index(table, name, role) for role, name in named if name is not None]
         label = column_index(table, columns.label, "label")
         id_column = table.columns.index(columns.id) if columns.id in table.columns else None
+        without = 0
         for line, row in table.rows:
             cells, name = [row[index] for index in texts], self._label(row[label], collector)
             if columns.level and name is not None:
                 name = at_level(name, columns.level)
             row_id = None if id_column is None or row[id_column] is None else str(row[id_column])
             problem = next(filter(None, (text_problem(row[index], table.columns[index]) for index in texts)), None)
-            if problem is None and name is None:
-                problem = f"no label in {columns.label!r}"
             if problem is None and not encodable(*map(str, cells), name or "", row_id or ""):
                 problem = LONE_SURROGATE
             if problem is not None:
                 table.bad_rows.reject(line, problem)
                 continue
+            if name is None and self.blank_is_no_label and is_blank(row[label]):
+                without += 1
+            elif name is None:
+                table.bad_rows.lacks_label(line, columns.label)
+                continue
             # JSON strings may contain \r; in other formats line ends are already normalized
             plain = [normalize_line_ends(str(cell), self.findings) for cell in cells]
             collector.add(plain, name or "", table.where, line, row_id)
         table.bad_rows.finish()
+        if without:
+            count = f"{without:,} of {table.bad_rows.row_count:,} rows have nothing in {columns.label!r}"
+            self.findings.add_note(Assumption(f"{table.where}: {count}; they are examples without any of the labels."))
 
     def _label(self, value: object, collector: TextCollector) -> str | None:
         """A label as text, with several labels joined; None if there is none."""

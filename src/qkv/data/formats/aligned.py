@@ -39,6 +39,8 @@ arabic bulgarian catalan chinese croatian czech danish dutch english esperanto e
 hebrew hindi hungarian icelandic indonesian irish italian japanese korean latin latvian lithuanian norwegian persian
 polish portuguese romanian russian serbian slovak slovene slovenian spanish swahili swedish thai turkish ukrainian urdu
 vietnamese welsh
+deutsch français español italiano português nederlands polski русский українська čeština svenska dansk norsk suomi
+magyar română türkçe ελληνικά العربية हिन्दी 中文 日本語 한국어
 """
 _LANGUAGE_CODES, _LANGUAGE_NAMES = frozenset(_CODES.split()), frozenset(_NAMES.split())
 _ROLES = {"src": SOURCE, "source": SOURCE, "tgt": TARGET, "trg": TARGET, "target": TARGET}
@@ -107,8 +109,8 @@ def lines_correspond(first: Sequence[str], second: Sequence[str]) -> bool:
 
 
 def is_language(column: str) -> bool:
-    """Whether a column's name is a language: en, pt-BR, German."""
-    name = column.strip().lower()
+    """Whether a column's name is a language: en, pt-BR, German, English (US)."""
+    name = re.sub(r" \([^)]*\)$", "", column.strip().lower())
     return name in _LANGUAGE_NAMES or re.split("[-_]", name)[0] in _LANGUAGE_CODES
 
 

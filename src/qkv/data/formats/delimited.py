@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from qkv.data.formats.column_names import is_known
 from qkv.data.formats.rows import MAX_ROW_CHARACTERS
 from qkv.errors import DataError
 
@@ -29,8 +28,9 @@ _QUOTING_NOTES: dict[Quoting, str] = {
     "escaped": 'cells may be quoted, with \\"',
 }
 _TOLERANCE = 0.05
-_MAX_NAME_LENGTH = 40
-_MIN_ROWS_OF_CLASSES = 20
+_NEARLY_ALL = 0.9
+_COMPARED_LINES = 200
+_DECIMAL_COMMA = re.compile(r"[+-]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
 _QUOTED_CELL = re.compile(r'"(?:[^"]|"")*"')
 
 
@@ -99,7 +99,25 @@ def sniff_dialect(lines: Sequence[str], delimiters: Sequence[str]) -> Dialect:
     """The dialect that fits the first lines of a file; the first of `delimiters` wins unless another fits better."""
     dialects = [_fit_dialect(lines, delimiter) for delimiter in delimiters]
     plausible = [dialect for dialect in dialects if dialect.width > 1]
-    return max(plausible, key=lambda dialect: round(dialect.width_share, 1), default=dialects[0])
+    if len(plausible) < 2:
+        return plausible[0] if plausible else dialects[0]
+    marks = "".join(dialect.delimiter for dialect in plausible)
+    return max(plausible, key=lambda dialect: _fit(dialect, lines, marks))
+
+
+def _fit(dialect: Dialect, lines: Sequence[str], marks: str) -> tuple[bool, float, float]:
+    """How well a dialect fits, for comparison with those of the other delimiters in `marks`: whether the first row has
+    as many cells as nearly all others; how many of the rows have; and how many rows have nothing but whole cells."""
+    share = round(dialect.width_share, 1)
+    try:
+        rows = list(_csv_reader((line + "\n" for line in lines[:_COMPARED_LINES]), dialect.delimiter, dialect.quoting))
+    except csv.Error:
+        return False, share, 0.0
+    rows = [row for row in rows if row]
+    several_cells = re.compile(rf"\S[{re.escape(marks.replace(dialect.delimiter, ''))}]\S")
+    whole = sum(all(is_decimal_comma(cell) or not several_cells.search(cell) for cell in row) for row in rows)
+    header_fits = bool(rows) and len(rows[0]) == dialect.width and share >= _NEARLY_ALL
+    return header_fits, share, round(whole / max(1, len(rows)), 1)
 
 
 def _fit_dialect(lines: Sequence[str], delimiter: str) -> Dialect:
@@ -147,34 +165,19 @@ def _usual_width(rows: Sequence[Sequence[str]]) -> tuple[int, float]:
     return width, count / len(rows)
 
 
-def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns: guessed from the names, and from the differences to the other rows."""
-    first, others = [cell.strip() for cell in rows[0]], rows[1:]
-    if not others:
-        return any(is_known(cell) for cell in first)
-    if any(len(cell) > _MAX_NAME_LENGTH for cell in first) or not any(first):
-        return False
-    columns = [[row[index].strip() for row in others if index < len(row)] for index in range(len(first))]
-    if any(cell and cell in column and _repeats(column) for cell, column in zip(first, columns, strict=True)):
-        return False  # the cell is one of the labels
-    if any(is_known(cell) for cell in first) and not any(is_number(cell) for cell in first):
-        return True
-    for cell, column in zip(first, columns, strict=True):
-        filled = [value for value in column if value]
-        if cell and not is_number(cell) and len(filled) > 1 and all(is_number(value) for value in filled):
-            return True
-        if cell and len(column) >= _MIN_ROWS_OF_CLASSES and len(set(column)) <= len(column) // 10:
-            return True  # the column has a few labels that repeat, and the cell is none of them
-    return False
-
-
-def _repeats(column: Sequence[str]) -> bool:
-    return len(set(column)) <= max(2, len(column) // 2)
-
-
 def is_number(value: str) -> bool:
     try:
         float(value)
     except ValueError:
         return False
     return "_" not in value  # Python reads 1_000 as a number; files do not
+
+
+def is_decimal_comma(value: str) -> bool:
+    """Whether a cell is a number with a decimal comma, as in 9,5 and 1.234,50."""
+    return _DECIMAL_COMMA.fullmatch(value.strip()) is not None
+
+
+def is_amount(value: str) -> bool:
+    """Whether a cell is a number, also one with a decimal comma."""
+    return is_number(value) or is_decimal_comma(value)

@@ -16,6 +16,7 @@ from qkv.data.files.decode import decode
 from qkv.data.files.unpack import DOCUMENTS, FORMATS, Source, read_bytes
 from qkv.data.findings import Findings
 from qkv.data.formats import fasta
+from qkv.data.formats.headers import Header
 from qkv.data.formats.json_rows import NoRowsError
 from qkv.data.formats.labelled_lines import (
     SNIFFED,
@@ -24,7 +25,7 @@ from qkv.data.formats.labelled_lines import (
     begins_with_heading,
     sniff_lines,
 )
-from qkv.data.formats.tabular import Header, Table, open_table
+from qkv.data.formats.tabular import Table, open_table
 from qkv.errors import DataError
 
 FileKind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "image", "text", "lines"]

@@ -1,6 +1,7 @@
 """Rows of files in any format: lines, JSON values, batches of Parquet; and a count of those that cannot be used.
 
-A few bad rows are left out with a note; if more than one in a hundred is bad, the file is refused.
+A few bad rows are left out with a note; if more than one in a hundred is bad, the file is refused. Rows that only lack
+a label are left out, too, as long as most rows have one.
 """
 
 from __future__ import annotations
@@ -8,18 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
-from typing import TYPE_CHECKING, TypeVar
+from typing import NoReturn, TypeVar
 
 from qkv.data.files.decode import decode
 from qkv.data.files.unpack import Source, read_bytes
 from qkv.data.findings import Findings, OnRead
 from qkv.errors import DataError
 
-if TYPE_CHECKING:
-    pass
-
 MAX_ROW_CHARACTERS = 64 * 2**20
 MAX_BAD_SHARE = 0.01
+MIN_LABELLED_SHARE = 0.5
+"""If fewer rows have a label, the column is hardly that of the labels."""
 MAX_FIRST_LINE = 2**22
 """The largest first line, in characters, of a file with a JSON value on each line."""
 MAX_NESTED_OBJECTS = 20
@@ -43,26 +43,45 @@ class BadRows:
         self.row_count = self.bad_count = 0
         self.first_bad: tuple[int, str] | None = None
         """The line of the first bad row, and what is wrong with it."""
+        self.unlabelled_count = 0
+        self.first_unlabelled: tuple[int, str] | None = None
+        """The line of the first row without a label, and the column that lacks it."""
 
     def reject(self, line: int, problem: str) -> None:
         """Count a bad row; DataError as soon as so many are bad that the file will be refused."""
         self.bad_count += 1
         self.first_bad = self.first_bad or (line, problem)
         if self.bad_count > 100 and self.bad_count > 10 * MAX_BAD_SHARE * self.row_count:
-            self.finish()
+            self._refuse(f"more than {self.bad_count - 1:,} of the first {self.row_count:,}", self.first_bad)
+
+    def lacks_label(self, line: int, column: str) -> None:
+        """Count a row that has no label."""
+        self.unlabelled_count += 1
+        self.first_unlabelled = self.first_unlabelled or (line, f"no label in {column!r}")
 
     def finish(self) -> None:
-        """Note the bad rows; DataError if there are too many."""
-        if self.first_bad is None:
-            return
-        line, problem = self.first_bad
-        if self.bad_count > MAX_BAD_SHARE * self.row_count:
-            raise DataError(
-                f"{self.where}:{line}",
-                f"{self.bad_count:,} of {self.row_count:,} rows cannot be used, the first here: {problem}",
-                "Repair the rows; up to one in a hundred is left out with a count.",
-            )
-        self.findings.bad_rows.append((f"{self.where}:{line}", self.bad_count, self.row_count, problem))
+        """Note the rows that are left out; DataError if they are too many."""
+        counts = (
+            (self.first_bad, self.bad_count, self.bad_count > MAX_BAD_SHARE * self.row_count),
+            (
+                self.first_unlabelled,
+                self.unlabelled_count,
+                self.row_count - self.unlabelled_count <= MIN_LABELLED_SHARE * self.row_count,
+            ),
+        )
+        for first, number, too_many in counts:
+            if first is not None:
+                if too_many:
+                    self._refuse(f"{number:,} of {self.row_count:,}", first)
+                line, problem = first
+                self.findings.bad_rows.append((f"{self.where}:{line}", number, self.row_count, problem))
+
+    def _refuse(self, rows: str, first: tuple[int, str]) -> NoReturn:
+        line, problem = first
+        remedy = "Repair the rows; up to one in a hundred is left out with a count."
+        if first == self.first_unlabelled:
+            remedy = "Name another column with --label NAME, or leave these rows out."
+        raise DataError(f"{self.where}:{line}", f"{rows} rows cannot be used, the first here: {problem}", remedy)
 
 
 def report_reads(chunks: Iterator[bytes], on_read: OnRead | None) -> Iterator[bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -13,7 +13,9 @@ from qkv.data.findings import Findings, OnRead
 from qkv.data.formats import fasta
 from qkv.data.formats.arrow_tables import open_arrow
 from qkv.data.formats.column_names import SPLIT_COLUMNS, SPLITS, normalize, split_of
-from qkv.data.formats.delimited import has_header, read_rows, sniff_dialect
+from qkv.data.formats.decimal_commas import columns_with_decimal_commas, with_decimal_points
+from qkv.data.formats.delimited import read_rows, sniff_dialect
+from qkv.data.formats.headers import Header, column_names, find_header, require_distinct_names, rows_below
 from qkv.data.formats.json_rows import read_json
 from qkv.data.formats.labelled_lines import (
     SNIFFED,
@@ -30,9 +32,6 @@ from qkv.visible import visible
 SAMPLE_ROWS = 2000
 SAMPLE_CHARACTERS = 2**21
 MAX_COLUMNS = 1000
-
-Header = bool | Callable[[Sequence[str]], bool] | None
-"""Whether the first row names the columns; or a function that decides it from this row; None: guess from the sample."""
 
 Row = tuple[int, Sequence[object]]
 """A row's line number (in Parquet and JSON lists its own number) and its cells."""
@@ -149,19 +148,18 @@ def _open_delimited_table(
     sample = list(islice(rows, SAMPLE_ROWS))
     if not sample or not any(line.strip() for line in first_lines):
         raise _empty_table_error(source)
-    if callable(header):
-        header = header(sample[0][1])
-    if header is None:
-        header = has_header([row for _, row in sample])
-    if header:
-        columns = _column_names(f"{source.display_name}:1", [cell.strip() for cell in sample[0][1]])
+    header_row = find_header([row for _, row in sample], header)
+    if header_row is not None:
+        line, names = sample[header_row]
+        columns = column_names(f"{source.display_name}:{line}", [cell.strip() for cell in names])
+        sample = rows_below(header_row, sample, bad_rows)
     else:
         columns = [str(number) for number in range(1, dialect.width + 1)]
     if len(columns) > MAX_COLUMNS:
         raise DataError(
             source.display_name, f"{len(columns):,} columns", f"Keep those that matter; {MAX_COLUMNS:,} at most."
         )
-    notes = [] if header else ["no header, so the columns are numbered from 1"]
+    notes = [] if header_row is not None else ["no header, so the columns are numbered from 1"]
     if dialect.delimiter != likely_delimiters[0] or (dialect.quoting == "none") != (dialect.delimiter == "\t"):
         notes.insert(0, dialect.description)
 
@@ -175,8 +173,13 @@ def _open_delimited_table(
             else:
                 yield line, row[:width]
 
-    valid_sample = list(valid_rows(sample[1:] if header else sample))
-    return Table(source, columns, valid_sample, chain(valid_sample, valid_rows(rows)), bad_rows, "; ".join(notes))
+    valid_sample = list(valid_rows(sample))
+    decimal_commas = columns_with_decimal_commas(valid_sample, len(columns), dialect.delimiter)
+    if decimal_commas:
+        notes.append("numbers have decimal commas")
+        valid_sample = list(with_decimal_points(valid_sample, decimal_commas))
+    all_rows = chain(valid_sample, with_decimal_points(valid_rows(rows), decimal_commas))
+    return Table(source, columns, valid_sample, all_rows, bad_rows, "; ".join(notes))
 
 
 def _read_lines(lines: Iterator[str], first_lines: list[str], characters: int, max_lines: int = sys.maxsize) -> None:
@@ -197,20 +200,6 @@ def _labelled_lines_table(source: Source, lines: Iterable[str], bad_rows: BadRow
 
 def _empty_table_error(source: Source) -> DataError:
     return DataError(source.display_name, "the table is empty", "Give a file with rows.")
-
-
-def _column_names(where: str, names: Sequence[str]) -> list[str]:
-    """The names in a header, with numbers in place of empty ones; DataError for a name that occurs twice."""
-    while names and not names[-1]:  # a delimiter at the end of the line
-        names = names[:-1]
-    _require_distinct_names(where, [name for name in names if name])
-    return [visible(name) or str(number) for number, name in enumerate(names, 1)]
-
-
-def _require_distinct_names(where: str, names: Sequence[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise DataError(where, f"two columns are called {name!r}", "Rename one of them.")
 
 
 def _open_json_table(source: Source, texts: Iterable[str], bad_rows: BadRows) -> Table:
@@ -250,7 +239,7 @@ def _open_json_table(source: Source, texts: Iterable[str], bad_rows: BadRows) ->
 def _open_arrow_table(source: Source, bad_rows: BadRows, on_read: OnRead | None) -> Table:
     names_and_rows = _arrow_rows(source, bad_rows, on_read)
     columns = [visible(str(name)) for name in next(names_and_rows)[1]]
-    _require_distinct_names(source.display_name, columns)
+    require_distinct_names(source.display_name, columns)
     return table_of_rows(source, columns, names_and_rows, bad_rows)
 
 
@@ -272,23 +261,22 @@ def _open_workbook(source: Source, bad_rows: BadRows, header: Header) -> Table:
     if not first:
         raise _empty_table_error(source)
     texts = [["" if cell is None else str(cell) for cell in cells] for _, cells in first]
-    if callable(header):
-        header = header(texts[0])
-    if header is None:
-        header = has_header(texts)
+    header_row = find_header(texts, header)
     width = max(len(cells) for _, cells in first)
-    if header:
-        columns = _column_names(f"{source.display_name}:{first[0][0]}", [cell.strip() for cell in texts[0]])
+    if header_row is not None:
+        names = [cell.strip() for cell in texts[header_row]]
+        columns = column_names(f"{source.display_name}:{first[header_row][0]}", names)
+        first = rows_below(header_row, first, bad_rows)
         columns += [str(number) for number in range(len(columns) + 1, width + 1)]
     else:
         columns = [str(number) for number in range(1, width + 1)]
 
     def all_rows() -> Iterator[Row]:
-        for number, cells in chain(first[1:] if header else first, rows):
+        for number, cells in chain(first, rows):
             bad_rows.row_count += 1
             yield number, [*cells[:width], *[None] * (width - len(cells))]
 
     valid_rows = all_rows()
     sample = list(islice(valid_rows, SAMPLE_ROWS))
-    note = "" if header else "no header, so the columns are numbered from 1"
+    note = "" if header_row is not None else "no header, so the columns are numbered from 1"
     return Table(source, columns, sample, chain(sample, valid_rows), bad_rows, note)

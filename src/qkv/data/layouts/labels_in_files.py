@@ -73,7 +73,7 @@ def tables_named_for_labels(listing: Listing) -> ExampleLayout | None:
 def has_labels(source: Source, previews: FilePreviews) -> bool:
     """Whether a file clearly contains labelled examples, and not text for a language model."""
     kind = previews.kind(source)
-    if kind != "table" or source.suffix in DELIMITERS:
+    if kind != "table" or source.suffix in DELIMITERS or source.format == "workbook":
         return kind in LABELLED_KINDS
     table = previews.table(source)
     return looks_labelled(table) or holds_numbers(table, _NO_OPTIONS)
