@@ -49,9 +49,8 @@ ZIP_ERRORS = (
 """What the zipfile module raises for a damaged or hostile archive."""
 _ARCHIVE_ERRORS = (*ZIP_ERRORS, tarfile.TarError, KeyError)
 
-Format = Literal[
-    "text", "jsonl", "json", "parquet", "arrow", "workbook", "table", "html", "docx", "pdf", "ipynb", "epub", "rtf"
-]
+DocumentFormat = Literal["html", "docx", "pdf", "ipynb", "epub", "rtf"]
+Format = Literal["text", "jsonl", "json", "parquet", "arrow", "workbook", "table", "tmx"] | DocumentFormat
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t,;|"}
 """The endings of delimited tables, each with the delimiters that are likely, the likeliest first."""
@@ -64,6 +63,7 @@ FORMATS: dict[str, Format] = {
     ".pq": "parquet",
     ".arrow": "arrow",
     **dict.fromkeys((".xlsx", ".xlsm"), "workbook"),
+    ".tmx": "tmx",
 }
 TABLE_PACKAGES: dict[Format, str] = {"parquet": "pyarrow", "arrow": "pyarrow", "workbook": "openpyxl"}
 """Formats of tables that a package reads from the file itself."""
