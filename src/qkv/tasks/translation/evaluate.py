@@ -13,6 +13,7 @@ from qkv.data.detect_pairs import is_parallel
 from qkv.data.encode import PairRows, encode_pairs, end_of
 from qkv.data.examples import Pairs, Parallel
 from qkv.data.findings import Findings, Leak, TaskNote
+from qkv.data.formats.column_names import PROMPT_PAIRS, TRANSLATION_PAIRS
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.hold_out import require_scorable
 from qkv.data.pair_columns import header_rule
@@ -165,6 +166,15 @@ def source_language(bundle: Bundle) -> str:
     """The language of the sources in training, for splitting texts into sentences; English if unknown or several."""
     sources = {source for source, _ in _directions(training_corpus(bundle))}
     return sources.pop() if len(sources) == 1 else "en"
+
+
+def source_columns(bundle: Bundle) -> list[str]:
+    """Columns that may hold texts to translate: the one of training, those named for its languages, usual names."""
+    corpus = training_corpus(bundle)
+    trained = [corpus.source] if corpus is not None and corpus.source else []
+    languages = [source for source, _ in _directions(corpus)]
+    usual = [source for source, _ in (*TRANSLATION_PAIRS, *PROMPT_PAIRS)]
+    return [*trained, *languages, *usual]
 
 
 def writes_words(bundle: Bundle) -> bool:
