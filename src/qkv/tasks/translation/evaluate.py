@@ -199,15 +199,16 @@ def _read_pairs(bundle: Bundle, config: ParallelConfig) -> Parallel:
     require_translator(bundle)
     no_columns = config.source is None and config.target is None
     previews = FilePreviews(config.encoding)
+    trained = training_corpus(bundle)
+    if no_columns and trained is not None and trained.source is not None:
+        config = _with_training_columns(config, trained, previews)
+        no_columns = config.source is None
     pairs = no_columns and is_parallel(config.files, previews)
     if no_columns and not pairs and is_labelled(config.files, previews):
         raise InputError(
             f"{config.files[0]}: looks like examples with labels; a {bundle.config.kind} is scored on parallel text. "
             "Give source and target file, or name the columns: --source NAME --target NAME."
         )
-    trained = training_corpus(bundle)
-    if no_columns and trained is not None and trained.source is not None:
-        config = _with_training_columns(config, trained, previews)
     parallel = read_parallel(config, purpose="evaluate", previews=previews)
     require_scorable(parallel.train, config.files[0])
     learned = _directions(trained)
