@@ -87,3 +87,8 @@ def test_a_memory_in_one_language_or_for_a_language_model_is_refused(tmp_path: P
         read(one)
     with pytest.raises(DataError, match=r"no rows|empty"):
         read(write(tmp_path, []))
+
+
+def test_copies_among_evaluated_pairs_are_not_called_training_pairs(tmp_path: Path) -> None:
+    found = read(write(tmp_path, [*units(), *units(1)]))
+    assert any("1 of 51 evaluation pairs (2.0%) are copies of others" in note for note in found.notes)

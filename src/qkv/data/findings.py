@@ -157,7 +157,8 @@ class Findings:
             remedy = "To read it, name its target too."
             lines.append(Caution(f"{what} out of the folder {followed}: {self.links[0]}. {remedy}"))
         if self.empty:
-            lines.append(f"{self.empty:,} empty documents were left out.")
+            verb = "was" if self.empty == 1 else "were"
+            lines.append(f"{counted(self.empty, 'empty document')} {verb} left out.")
         return tuple(lines)
 
 

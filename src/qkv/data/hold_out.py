@@ -91,15 +91,16 @@ def choose_held_out(keys: Keys, classes: npt.NDArray[np.int32], fraction: float,
     return chosen[inverse]
 
 
-def example_notes(data: Labelled) -> Iterator[str]:
-    """Notes on duplicates among the training examples, and between the splits: these make scores misleading."""
+def example_notes(data: Labelled, part: str = "training") -> Iterator[str]:
+    """Notes on duplicates among the examples of the first split, which is for this part of the work, and between the
+    splits: these make scores misleading."""
     what = {TagExamples: "sentences", ImageExamples: "images", NumberExamples: "rows"}.get(type(data.train), "texts")
     copies = len(data.train) - len(np.unique(data.train.keys))
     if copies:
         conflicts = _count_conflicts(data.train)
         conflict_note = f"; with more than one label: {conflicts:,}" if conflicts else ""
         share = f"{copies / len(data.train):.1%}"
-        yield f"{copies:,} of {len(data.train):,} training {what} ({share}) are copies of others{conflict_note}."
+        yield f"{copies:,} of {len(data.train):,} {part} {what} ({share}) are copies of others{conflict_note}."
     for name, split in data.splits[1:]:
         shared = int(np.isin(split.keys, data.train.keys).sum())
         if shared:
@@ -130,12 +131,13 @@ def split_pairs(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
     return train.select(~held_out), train.select(held_out)
 
 
-def pair_notes(data: Parallel) -> Iterator[str]:
-    """Notes on duplicates among the training pairs, and between the splits, and on lengths that do not fit."""
+def pair_notes(data: Parallel, part: str = "training") -> Iterator[str]:
+    """Notes on duplicates among the pairs of the first split, which is for this part of the work, between the splits,
+    and on lengths that do not fit."""
     train = data.train.select(~data.train.backward)
     copies = len(train) - len(np.unique(train.keys))
     if copies:
-        yield f"{copies:,} of {len(train):,} training pairs ({copies / len(train):.1%}) are copies of others."
+        yield f"{copies:,} of {len(train):,} {part} pairs ({copies / len(train):.1%}) are copies of others."
     if (correlation := _length_correlation(train)) is not None and correlation < MIN_LENGTH_CORRELATION:
         yield Caution(
             f"long sources do not have long targets (correlation {correlation:.2f}); "
