@@ -96,7 +96,7 @@ def column_batches(
     (column,) = option.values()
     rows = column_texts(file, findings, column, trained()) if file is not None and not texts else None
     if rows is None:
-        refuse(option, "only a table that --file names has columns")
+        refuse({**option}, "only a table that --file names has columns")
         return text_batches(texts, file, verb, batch_size)
     return _batches(rows, batch_size)
 

@@ -67,8 +67,9 @@ def _parse_span(item: object) -> CharacterSpan | None:
         start, end, tag = item
     else:
         return None
-    whole = all(isinstance(position, int) and not isinstance(position, bool) for position in (start, end))
-    return CharacterSpan(start, end, tag.strip()) if whole and isinstance(tag, str) and tag.strip() else None
+    if not isinstance(start, int) or not isinstance(end, int) or not isinstance(tag, str):
+        return None
+    return CharacterSpan(start, end, tag.strip()) if tag.strip() else None
 
 
 def tagged_sentences(table: Table, findings: Findings) -> Iterator[list[tuple[int, str, str]]]:
