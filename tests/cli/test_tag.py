@@ -26,3 +26,7 @@ def test_a_word_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     word, sure, tag = capsys.readouterr().out.rstrip("\n").split("\t")
     assert (word, tag) == ("Stay", expected[1][0].tag)
     assert float(sure) == pytest.approx(expected[1][0].probability, abs=1e-4)
+    table = tmp_path / "new.jsonl"
+    table.write_text('{"id": 7, "text": "The river keeps, and"}\n{"id": 8, "text": "Stay"}\n', encoding="utf-8")
+    assert run(["tag", model, "--file", str(table)], False) == 0
+    assert capsys.readouterr().out == shown

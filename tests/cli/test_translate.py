@@ -123,6 +123,24 @@ def test_what_is_no_pair_or_no_translator(
     assert "one per line." in refused(capsys, "translate", other, "--file", str(zeros))
 
 
+def test_the_columns_of_training_are_evaluated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "pairs.csv"
+    rows = (f"{n},{one},final,{two}\n" for n, (one, two) in enumerate(zip(*small_pairs.sides(), strict=True)))
+    table.write_text("Nr,English (US),Status,Deutsch (DE)\n" + "".join(rows), encoding="utf-8")
+    columns = ["--source", "English (US)", "--target", "Deutsch (DE)"]
+    folder = trained(tmp_path / "run", "rnn-translator", str(table), *columns, "--steps", "1")
+    assert "TABLE" in capsys.readouterr().out
+    assert answer(capsys, "evaluate", folder, str(table), "--beams", "1")["sentences"] == 160
+
+
+def test_the_rows_of_a_table_are_translated(other: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = tmp_path / "new.csv"
+    table.write_text("id,en\n1,one two\n2,three four\n", encoding="utf-8")
+    found = answer(capsys, "translate", other, "--file", str(table), "--beams", "1")
+    assert [text["text"] for text in found["texts"]] == ["one two", "three four"]
+    assert "only a table that --file names has columns" in refused(capsys, "translate", other, "one", "--source", "en")
+
+
 def test_alignments(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = "one two three"
     capsys.readouterr()

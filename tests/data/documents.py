@@ -6,6 +6,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from email.message import EmailMessage
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 SENTENCE = "The river keeps the stone and the window forgets the winter."
@@ -72,6 +73,18 @@ def pdf(*pages: str, kids: str | None = None, contents: str | None = None) -> by
     return written + b"xref\n0 %d\n0000000000 65535 f \n%s" % (len(objects) + 1, table) + end
 
 
+def mail(subject: str, text: str, html: str = "", attached: bytes = b"") -> bytes:
+    message = EmailMessage()
+    message["From"], message["To"], message["Subject"] = "me@example.org", "you@example.org", subject
+    if text:
+        message.set_content(text, cte="quoted-printable")
+    if html:
+        message.add_alternative(html, subtype="html")
+    if attached:
+        message.add_attachment(attached, maintype="image", subtype="png", filename="a.png")
+    return message.as_bytes()
+
+
 def encrypted_pdf() -> bytes:
     import pypdf
 
@@ -89,6 +102,8 @@ ORDINARY: dict[str, Callable[[], bytes]] = {
     "notes.ipynb": lambda: notebook(("markdown", SENTENCE), ("code", "print(1)")),
     "novel.epub": lambda: book(f"<html><body><p>{SENTENCE}</p></body></html>"),
     "letter.rtf": lambda: f"{{\\rtf1\\ansi {{\\b Dear}} reader,\\par {SENTENCE}}}".encode(),
+    "message.eml": lambda: mail("Rivers", SENTENCE),
+    "all.mbox": lambda: b"From me@x Sat Jan 01 00:00:00 2022\n" + mail("Rivers", SENTENCE) + b"\n",
 }
 """A document of each format that holds SENTENCE."""
 

@@ -8,6 +8,7 @@ import io
 import lzma
 import os
 import tarfile
+import unicodedata
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -160,3 +161,12 @@ def test_documentation_is_no_document_unless_it_is_all_there_is(tmp_path: Path, 
     (tmp_path / "reading.txt").write_text("another text\n")
     assert documents(tmp_path) == ["a text\n", "another text\n"]
     assert documents(tmp_path, pattern="*") == ["about it\n", "a text\n", "another text\n"] or name == "readme"
+
+
+def test_names_in_utf_8_without_its_flag_and_in_decomposed_characters(tmp_path: Path) -> None:
+    name = unicodedata.normalize("NFD", "Übersicht/Größe.txt")
+    packed = zipped({"a" * len(name.encode()): b"the text\n", "caf\u00e9.txt": b"other text\n"})
+    (tmp_path / "mac.zip").write_bytes(packed.replace(b"a" * len(name.encode()), name.encode()))
+    files = [file.source.member for file in list_files(tmp_path / "mac.zip", None, Findings())]
+    assert sorted(filter(None, files)) == ["caf\u00e9.txt", "Übersicht/Größe.txt"]
+    assert sorted(documents(tmp_path / "mac.zip")) == ["other text\n", "the text\n"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from qkv.data.corpus import CorpusConfig
-from qkv.data.findings import Assumption, Caution, Leak, TaskNote, first_notes, ranked
+from qkv.data.findings import Assumption, Caution, Findings, Leak, TaskNote, first_notes, ranked
 from qkv.data.prepare import prepare
 from qkv.text.tokenizer import TokenizerConfig
 
@@ -38,3 +38,7 @@ def test_notes_keep_their_kind_in_the_cache(tmp_path: Path) -> None:
     )
     assert {type(note) for note in first} >= {Assumption, str}
     assert [(type(note), note) for note in first] == [(type(note), note) for note in again]
+
+
+def test_one_empty_document() -> None:
+    assert Findings(empty=1).notes() == ("1 empty document was left out.",)

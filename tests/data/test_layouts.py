@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import unicodedata
+import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -242,3 +244,34 @@ def test_a_folder_of_many_files_is_detected_by_a_few(tmp_path: Path, monkeypatch
     monkeypatch.setattr(kinds, "read_bytes", lambda source: opened.append(source) or real(source))
     assert detect({"files": [str(tmp_path)]}).content == "examples"
     assert len(opened) < 20
+
+
+def _zipped(folder: Path) -> Path:
+    path = folder.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in sorted(folder.rglob("*")):
+            archive.write(file, file.relative_to(folder.parent))
+    return path
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_above_the_folders_of_labels_do_not_matter(tmp_path: Path, packed: bool) -> None:
+    folder = tmp_path / "articles"
+    for topic in ("Wirtschaft", unicodedata.normalize("NFD", "Übrige")):
+        texts(folder, ((f"{topic}/{n:03}.txt", text) for n, (text, _) in enumerate(news(0, 20))))
+    texts(folder, [("LIESMICH.txt", "all of it was written in 2023")])
+    (folder / "table.xlsx").write_bytes(b"PK")
+    path = _zipped(folder) if packed else folder
+    assert detect({"files": [str(path)]}).content == "examples"
+    assert read(path).labels.names == ("Wirtschaft", "Übrige")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_files_above_folders_leave_the_hint_at_labels(tmp_path: Path, packed: bool) -> None:
+    folder = tmp_path / "articles"
+    for topic in ("economy", "sport"):
+        texts(folder, ((f"{topic}/{n}.md", text) for n, (text, _) in enumerate(news(0, 9))))
+    texts(folder, [("LIESMICH.txt", "all of it was written in 2023")])
+    found = detect({"files": [str(_zipped(folder) if packed else folder)]})
+    assert found.content == "text"
+    assert any("texts in 2 folders (economy, sport)" in note for note in found.text_notes)

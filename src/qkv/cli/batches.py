@@ -10,10 +10,11 @@ import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from qkv.cli.options import positionals
+from qkv.cli.options import positionals, refuse
 from qkv.cli.output import StreamedJson, print_notes
 from qkv.data.files.decode import decode
 from qkv.data.findings import Findings
@@ -77,6 +78,32 @@ def text_batches(
             f'no text was given. Expected texts, --file FILE, or - for standard input: qkv {verb} MODEL "a text"'
         )
     return _file_batches(file, verb, batch_size)
+
+
+def column_batches(
+    texts: Sequence[str],
+    file: str | None,
+    verb: str,
+    findings: Findings,
+    option: dict[str, str | None],
+    trained: Callable[[], Sequence[str]],
+    batch_size: int = BATCH_TEXTS,
+) -> Iterator[list[str]]:
+    """The same batches; of a table, those of one column: that of the option, one of those that the model was trained
+    on, or one that looks like text."""
+    from qkv.tasks.text_column import column_texts
+
+    (column,) = option.values()
+    rows = column_texts(file, findings, column, trained()) if file is not None and not texts else None
+    if rows is None:
+        refuse({**option}, "only a table that --file names has columns")
+        return text_batches(texts, file, verb, batch_size)
+    return _batches(rows, batch_size)
+
+
+def _batches(rows: Iterator[str], size: int) -> Iterator[list[str]]:
+    while batch := list(islice(rows, size)):
+        yield batch
 
 
 def _file_batches(file: str | None, verb: str, batch_size: int) -> Iterator[list[str]]:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import qkv
-from qkv.cli.batches import BATCH_TEXTS, answer_batches, text_batches
-from qkv.cli.options import Flag, SecondTextColumn, TextColumn, TextFile, Texts, Top, in_range, refuse
+from qkv.cli.batches import BATCH_TEXTS, answer_batches, column_batches, text_batches
+from qkv.cli.options import Flag, SecondTextColumn, TableFile, TextColumn, TextFile, Texts, Top, in_range, refuse
 from qkv.cli.output import Json, print_notes, print_rows, print_sections
 from qkv.data.files.unpack import Source
 from qkv.data.findings import Findings
@@ -176,7 +176,8 @@ def cells(row: Row, decision: Decision, top: int) -> list[str]:
 def tag(
     model: str,
     *texts: Texts,
-    file: TextFile = None,
+    file: TableFile = None,
+    text: TextColumn = None,
     words: Flag = False,
     probabilities: Flag = False,
     json: Json = False,
@@ -194,17 +195,20 @@ def tag(
         probabilities: Print the probability of each tag, between the word and the tag.
     """
 
+    from qkv.tasks.classification.evaluate import training_text
+
     def cells(word: TaggedWord) -> list[str]:  # in CoNLL the word comes first and the tag last
         return [word.word, *([f"{word.probability:.4f}"] if probabilities else []), word.tag]
 
-    opened = qkv.load(model)
+    opened, findings = qkv.load(model), Findings()
     answer_batches(
         opened,
-        text_batches(texts, file, "tag"),
+        column_batches(texts, file, "tag", findings, {"text": text}, lambda: training_text(opened.bundle)),
         lambda batch: opened.tag([text.split() if words else text for text in batch]),
         lambda text, tagged: {"text": text, "words": [asdict(word) for word in tagged]},
         lambda batch, answers: print_rows(row for tagged in answers for row in (*map(cells, tagged), [])),
         {"model": model} if json else None,
+        findings,
     )
 
 

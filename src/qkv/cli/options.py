@@ -85,7 +85,9 @@ Texts = Annotated[
     ),
 ]
 TextFile = Annotated[str | None, Parameter(help="A file with one text per line.")]
+TableFile = Annotated[str | None, Parameter(help="A file with one text per line, or a table with a column of text.")]
 TextColumn = Annotated[str | None, Parameter(help="The column of the text, in tables, .jsonl and .parquet.")]
+SourceColumn = Annotated[str | None, Parameter(help="The column to translate from, in tables, .jsonl and .parquet.")]
 SecondTextColumn = Annotated[str | None, Parameter(help="The column of the second text, for pairs of texts.")]
 Metrics = Annotated[
     list[str] | None,

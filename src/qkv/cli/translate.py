@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import qkv
 from qkv import ranges
-from qkv.cli.batches import answer_batches, text_batches
-from qkv.cli.options import Flag, Seed, TextFile, Texts, TopK, TopP, in_range
+from qkv.cli.batches import answer_batches, column_batches
+from qkv.cli.options import Flag, Seed, SourceColumn, TableFile, Texts, TopK, TopP, in_range
 from qkv.cli.output import Json, print_answer, print_notes, print_rows, print_text
+from qkv.data.findings import Findings
 from qkv.errors import installation_hint, is_installed, require_package
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ BATCH_TEXTS = 256
 def translate(
     model: str,
     *texts: Texts,
-    file: TextFile = None,
+    file: TableFile = None,
+    source: SourceColumn = None,
     to: str | None = None,
     beams: Annotated[int, in_range(ranges.BEAMS)] = 5,
     nbest: Annotated[int, in_range(ranges.BEAMS)] = 1,
@@ -41,7 +43,8 @@ def translate(
     qkv translate runs/multi30k-transformer "Ein Hund läuft."
     cat news.de | qkv translate runs/multi30k-transformer -
 
-    Each line of a file or pipe gives one line. On a terminal, control characters are shown as escapes (\\x1b).
+    Each line of a file or pipe, and each row of a table, gives one line. On a terminal, control characters are shown as
+    escapes (\\x1b).
 
     Args:
         model: The run folder or model folder of a translator.
@@ -60,12 +63,13 @@ def translate(
             all tokens. Words are aligned before --carry changes them.
     """
     from qkv.generation.sampling import Sampling
+    from qkv.tasks.translation.evaluate import source_columns
 
     sampling = None if temperature is None else Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
     options: dict[str, Any] = {"to": to, "beams": beams, "nbest": nbest, "penalty": penalty}
     options |= {"sampling": sampling, "seed": seed, "carry": carry}
     require_sentence_splitter(list(texts), file)
-    opened = qkv.load(model)
+    opened, findings = qkv.load(model), Findings()
     translated_texts = 0
     from_command = file is None and texts != ("-",)
 
@@ -86,7 +90,9 @@ def translate(
 
     answer_batches(
         opened,
-        text_batches(texts, file, "translate", BATCH_TEXTS),
+        column_batches(
+            texts, file, "translate", findings, {"source": source}, lambda: source_columns(opened.bundle), BATCH_TEXTS
+        ),
         translate_batch,
         lambda text, best: {
             "text": text,
@@ -94,6 +100,7 @@ def translate(
         },
         print_batch,
         {"model": model} if json else None,
+        findings,
     )
 
 

@@ -33,9 +33,8 @@ from qkv.text.vocabulary import choose
 from qkv.visible import ShownResult
 
 PLANNED_EXAMPLES = 5
-BEGINNING_CHARACTERS = 400
 SHOWN_EXAMPLES = 3
-EXCERPT_CHARACTERS = 100
+BEGINNING_CHARACTERS, EXCERPT_CHARACTERS = 400, 100
 
 
 @dataclass(frozen=True)

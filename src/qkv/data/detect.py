@@ -22,7 +22,7 @@ from qkv.data.files.unpack import Source
 from qkv.data.findings import Assumption, Findings
 from qkv.data.formats.kinds import IMAGE_KINDS, FilePreviews
 from qkv.data.formats.labelled_lines import LabelledLines
-from qkv.data.layouts import find_layout
+from qkv.data.layouts import find_layout, label_folders
 from qkv.data.layouts.labels_in_files import has_labels
 from qkv.data.number_tables import holds_numbers
 from qkv.data.split_files import ExampleFile
@@ -169,14 +169,10 @@ def _has_labels(name: str, previews: FilePreviews, pattern: str | None) -> bool:
 
 
 def _label_folders(name: str, previews: FilePreviews) -> tuple[str, ...]:
-    """The sub-folders of a folder of texts; none if some of its files are not in sub-folders."""
-    findings = Findings()
+    """The sub-folders of a folder or archive of texts; none if some of its files are not in sub-folders."""
+    path = Path(name)
     try:
-        if not Path(name).is_dir():
-            return ()
-        layout = find_layout(Path(name), ExamplesConfig(files=(name,)), previews, findings)
+        labels = label_folders(path, previews) if path.is_dir() or (path.is_file() and is_archive(path)) else []
     except READ_ERRORS:
         return ()
-    labels = sorted({file.label for file in layout.files if file.label is not None}) if layout else []
-    all_in_folders = not findings.skipped["not among the examples"]
-    return tuple(labels) if all_in_folders and 1 < len(labels) <= MAX_LABEL_FOLDERS else ()
+    return tuple(labels) if 1 < len(labels) <= MAX_LABEL_FOLDERS else ()

@@ -101,6 +101,8 @@ def _is_table_of_pairs(source: Source, previews: FilePreviews) -> bool:
     """
     if previews.kind(source) != "table":
         return False
+    if source.format == "tmx":
+        return True
     config = ParallelConfig(files=(), encoding=previews.encoding)
     table = previews.table(source, header_rule(config))
     columns = table.columns

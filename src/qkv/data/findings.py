@@ -86,6 +86,8 @@ class Findings:
     """The names of the first of them, by reason."""
     unread_documents: list[DataError] = field(default_factory=list)
     """Why documents of folders and archives, such as .pdf, were left out."""
+    attachments: int = 0
+    """How many attachments of e-mail messages were left out."""
     links: list[str] = field(default_factory=list)
     """Links that lead out of the folder they are in, and were not followed."""
     bad_rows: list[tuple[str, int, int, str]] = field(default_factory=list)
@@ -151,6 +153,9 @@ class Findings:
             lines.append(Assumption(f"{files}: the text was taken from {column!r}; --text names another."))
         if self.skipped:
             lines.append(f"files left out: {self.skipped_text()}.")
+        if self.attachments:
+            verb = "was" if self.attachments == 1 else "were"
+            lines.append(f"{counted(self.attachments, 'attachment')} of e-mail messages {verb} left out.")
         if self.unread_documents:
             count, first = len(self.unread_documents), self.unread_documents[0]
             subject = f"{counted(count, 'document')} cannot be read and {'was' if count == 1 else 'were'} left out"

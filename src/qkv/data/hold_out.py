@@ -97,23 +97,25 @@ def count_copies(split: Examples | Pairs) -> int:
     return len(split) - len(np.unique(split.keys))
 
 
-def _copies_in_words(data: Labelled | Parallel, what: str) -> str:
-    """How many examples of the training split, and of those that were given with it, repeat others of their split."""
+def _copies_in_words(data: Labelled | Parallel, what: str, part: str) -> str:
+    """How many examples of the first split, which is for this part of the work, and of those that were given with it,
+    repeat others of their split."""
     parts: list[str] = []
     for name, split in data.splits:
         forward = split.select(~split.backward) if isinstance(split, Pairs) else split
         if name not in data.splits_from_train and (copies := count_copies(forward)):
             share = percent(copies / len(forward))
-            parts.append(f"{copies:,} of {len(forward):,} {'training' if name == 'train' else name} {what} ({share})")
+            parts.append(f"{copies:,} of {len(forward):,} {part if name == 'train' else name} {what} ({share})")
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def example_notes(data: Labelled) -> Iterator[str]:
-    """Notes on duplicates among the training examples, and between the splits: these make scores misleading."""
+def example_notes(data: Labelled, part: str = "training") -> Iterator[str]:
+    """Notes on duplicates among the examples of the first split, which is for this part of the work, and between the
+    splits: these make scores misleading."""
     what = {TagExamples: "sentences", ImageExamples: "images", NumberExamples: "rows"}.get(type(data.train), "texts")
-    if subject := _copies_in_words(data, what):
+    if subject := _copies_in_words(data, what, part):
         conflicts = _count_conflicts(data.train)
-        conflict_note = f"; training {what} with more than one label: {conflicts:,}" if conflicts else ""
+        conflict_note = f"; {part} {what} with more than one label: {conflicts:,}" if conflicts else ""
         yield f"{subject} are copies of others{conflict_note}."
     for name, split in data.splits[1:]:
         shared = int(np.isin(split.keys, data.train.keys).sum())
@@ -145,10 +147,11 @@ def split_pairs(train: Pairs, config: ParallelConfig) -> tuple[Pairs, Pairs]:
     return train.select(~held_out), train.select(held_out)
 
 
-def pair_notes(data: Parallel) -> Iterator[str]:
-    """Notes on duplicates among the training pairs, and between the splits, and on lengths that do not fit."""
+def pair_notes(data: Parallel, part: str = "training") -> Iterator[str]:
+    """Notes on duplicates among the pairs of the first split, which is for this part of the work, between the splits,
+    and on lengths that do not fit."""
     train = data.train.select(~data.train.backward)
-    if subject := _copies_in_words(data, "pairs"):
+    if subject := _copies_in_words(data, "pairs", part):
         yield f"{subject} are copies of others."
     if (correlation := _length_correlation(train)) is not None and correlation < MIN_LENGTH_CORRELATION:
         yield Caution(

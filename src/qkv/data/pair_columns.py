@@ -14,6 +14,7 @@ from functools import partial
 from qkv.data.columns import column_index, columns_note, given_column, list_columns
 from qkv.data.corpus import ParallelConfig
 from qkv.data.examples import Direction
+from qkv.data.findings import Assumption, Caution
 from qkv.data.formats import column_names as names
 from qkv.data.formats.aligned import SOURCE, TARGET, is_language
 from qkv.data.formats.headers import Header, Rows, guess_header, named_header
@@ -56,8 +57,12 @@ class PairColumns:
         else:
             source_index = column_index(table, self.source, "source")
             target_index = column_index(table, self.target, "target")
+        incomplete = 0
         for line, row in table.rows:
             source, target = row[source_index], row[target_index]
+            if table.source.format == "tmx" and (source is None or target is None):
+                incomplete += 1
+                continue
             if self.nested:
                 source, target = _value_in(source, self.source), _value_in(target, self.target)
             if not isinstance(source, str) or not isinstance(target, str):
@@ -69,6 +74,10 @@ class PairColumns:
             else:
                 yield line, source, target
         table.bad_rows.finish()
+        if incomplete:
+            subject = f"{incomplete:,} of {table.bad_rows.row_count:,} translation units"
+            note = f"{table.where}: {subject} have no text in {self.source} or in {self.target}; they are left out."
+            table.bad_rows.findings.add_note(Caution(note))
 
 
 def _value_in(cell: object, key: str) -> object:
@@ -121,6 +130,8 @@ def guess_pair(table: Table, config: ParallelConfig) -> PairColumns:
 
 def _guess_pair(table: Table, config: ParallelConfig) -> tuple[str, str] | None:
     columns = table.columns
+    if table.source.format == "tmx":
+        return _pair_of_memory(table, config)
     if (pair := _pair_by_any_name(columns)) is not None:
         return pair
     named_for_languages = [language for language in config.languages if language in columns]
@@ -128,6 +139,24 @@ def _guess_pair(table: Table, config: ParallelConfig) -> tuple[str, str] | None:
         return named_for_languages[0], named_for_languages[1]
     first_two_are_pair = len(columns) == 2 or (table.has_numbered_columns and len(columns) > 1)
     return (columns[0], columns[1]) if first_two_are_pair else None
+
+
+def _pair_of_memory(table: Table, config: ParallelConfig) -> tuple[str, str]:
+    """The source language of a translation memory, and the other language that most of the first units have."""
+    languages = [name for name in table.columns if name not in (config.source, config.target)]
+    if len(table.columns) < 2:
+        problem = f"holds texts in one language only, {table.columns[0]}"
+        raise DataError(table.where, problem, "Expected units in two languages: export the memory with both.")
+    if len(config.languages) == 2 and set(config.languages) <= set(table.columns):
+        return config.languages[0], config.languages[1]
+    counts = {name: sum(cell is not None for cell in table.sample_column(i)) for i, name in enumerate(table.columns)}
+    source = config.source or languages[0]
+    target = config.target or max((name for name in languages if name != source), key=counts.__getitem__)
+    if len(table.columns) > 2 and not (config.source and config.target):
+        listed = ", ".join(table.columns)
+        note = f"{table.where}: of its languages ({listed}) {source} and {target} are taken"
+        table.bad_rows.findings.add_note(Assumption(f"{note}; choose others with --source and --target."))
+    return source, target
 
 
 def nested_pair(table: Table, config: ParallelConfig) -> Direction | None:

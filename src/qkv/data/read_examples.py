@@ -59,7 +59,7 @@ _UNUSED: dict[Content, tuple[str, ...]] = {
 }
 """Keys that have no effect on such files."""
 _CONTENT_BY_KIND: dict[str, Content] = {
-    **dict.fromkeys(("conll", "conllu"), "tagging"),
+    **dict.fromkeys(("conll", "conllu", "spans"), "tagging"),
     **dict.fromkeys(("idx", "npz", "image"), "images"),
 }
 
@@ -127,7 +127,7 @@ def read_examples(
     task: ExampleTask = content if content == "tagging" or content == "images" else scheme.task
     result = Labelled(train=train, valid=valid, test=test, columns=columns, task=task, labels=scheme.labels)
     findings.add_note(TaskNote(_task_in_words(result)))
-    notes = (*findings.notes(), *example_notes(result))
+    notes = (*findings.notes(), *example_notes(result, "evaluation" if purpose == "evaluate" else "training"))
     return replace(result, notes=notes, fingerprint=_fingerprint(result))
 
 

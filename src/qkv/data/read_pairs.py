@@ -191,7 +191,11 @@ def read_parallel(
     named = {} if columns is None or columns.nested else {"source": columns.source, "target": columns.target}
     result = Parallel(train=train, valid=valid, test=test, directions=directions, columns=named)
     findings.add_note(TaskNote(_task_in_words(result)))
-    return replace(result, notes=(*findings.notes(), *pair_notes(result)), fingerprint=_fingerprint(result))
+    return replace(
+        result,
+        notes=(*findings.notes(), *pair_notes(result, "training" if learn else "evaluation")),
+        fingerprint=_fingerprint(result),
+    )
 
 
 def _languages(languages: tuple[Direction, ...], groups: Sequence[PairFiles]) -> tuple[Direction, ...]:

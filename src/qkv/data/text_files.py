@@ -100,7 +100,7 @@ def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Sou
     where = display_name(path)
     is_folder = leads_to_folder(path, "Pipe it in instead: `... | qkv train -`.")
     if not is_folder and not is_archive(path):
-        if Source(path).format in ("table", "workbook"):
+        if Source(path).format in ("table", "workbook", "tmx"):
             require_packages([Source(path)])  # without its package, a table cannot be searched for labels
             options = "Name its columns with --text and --label, or --source and --target (or --task translation)"
             remedy = f"{options}; for a language model give plain text, or .jsonl with a text column (--text)."
@@ -199,7 +199,7 @@ def _reason_to_skip(source: Source, ignore_suffix: bool) -> str | None:
     With `ignore_suffix`, only the first bytes of a file with a suffix such as .png decide.
     """
     suffix = PurePosixPath(source.file_name).suffix.lower()
-    if source.format in ("table", "workbook"):
+    if source.format in ("table", "workbook", "tmx"):
         return "tables"
     if source.member and (is_archive(PurePosixPath(source.member)) or source.is_read_whole):
         return "packed inside an archive"

@@ -7,7 +7,6 @@ They are read sorted by length, a bounded number of tokens at a time; the answer
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from qkv.blocks.crf import IndependentTags, LinearChainCRF
 from qkv.blocks.fast_paths import as_built, evaluating
 from qkv.blocks.heads import FirstPooling
 from qkv.data.encode import EncodedRows, TextOrPair, encode_texts, encode_words
+from qkv.data.formats.character_spans import WORDS
 from qkv.errors import InputError
 from qkv.evaluation import unpadded_bert
 from qkv.evaluation.unpadded_bert import Precision
@@ -141,7 +141,6 @@ def _batches(rows: Source, tokens: int) -> Iterator[NDArray[np.int64]]:
 
 
 SURE = 0.5  # above which one of several labels is given
-WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
 
 
 @dataclass(frozen=True)

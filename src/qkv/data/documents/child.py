@@ -4,8 +4,9 @@ It opens no files or connections, and runs no code of a document. When it exceed
 process that started it reports that and starts another.
 
 A message in either direction is one letter, the length of the content in four bytes, and the content. The process
-receives the bytes of a document (B) and a request (R, JSON); it sends the text (T), notes on it (N) and its end (.), or
-instead a problem with its remedy (P, JSON), or that there is not enough memory (M).
+receives the bytes of a document (B) and a request (R, JSON); it sends the text (T), notes on it (N), the number of
+attachments that were left out (A) and its end (.), or instead a problem with its remedy (P, JSON), or that there is not
+enough memory (M).
 """
 
 from __future__ import annotations
@@ -108,6 +109,13 @@ def _read_rich_text(content: bytes, answer: Answer) -> None:
     answer.write(text)
 
 
+def _read_mail(content: bytes, answer: Answer) -> None:
+    from qkv.data.documents.mail import read_message
+
+    attachments = read_message(content, PlainText(answer.write))
+    send(answer.output, b"A", str(attachments).encode())
+
+
 def _read_pdf(content: bytes, answer: Answer) -> None:
     import pypdf
 
@@ -144,6 +152,7 @@ READERS: dict[str, Reader] = {
     "ipynb": _read_notebook,
     "rtf": _read_rich_text,
     "pdf": _read_pdf,
+    "eml": _read_mail,
 }
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from qkv.data.documents import child
+from qkv.data.documents.mail import split_mailbox
 from qkv.data.files.decode import decode
 from qkv.data.files.decompress import CHUNK_SIZE
 from qkv.data.files.unpack import DOCUMENT_PACKAGES, Source, read_bytes
@@ -70,15 +71,22 @@ class DocumentTexts:
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(HELD_IN_MEMORY)  # noqa: SIM115  (closed with this object)
         weakref.finalize(self, self._file.close)
-        self._ranges: dict[Source, _Range | UnreadableDocumentError] = {}
+        self._ranges: dict[Source, list[_Range] | UnreadableDocumentError] = {}
         self._process: Process | None = None
 
     def read(
         self, source: Source, encoding: str | None, findings: Findings, on_read: OnRead | None = None
     ) -> Iterator[str]:
         """The text of a document or of a file of plain text, in pieces."""
+        return chain.from_iterable(self.documents(source, encoding, findings, on_read))
+
+    def documents(
+        self, source: Source, encoding: str | None, findings: Findings, on_read: OnRead | None = None
+    ) -> Iterator[Iterator[str]]:
+        """The texts of a file, in pieces: one, or that of each message in a mailbox."""
         if not source.is_document:
-            return decode(report_reads(read_bytes(source), on_read), source.display_name, encoding, findings)
+            texts = decode(report_reads(read_bytes(source), on_read), source.display_name, encoding, findings)
+            return iter([texts])
         if source not in self._ranges:
             try:
                 self._ranges[source] = self._extract(source, encoding, findings, on_read)
@@ -87,7 +95,7 @@ class DocumentTexts:
         kept = self._ranges[source]
         if isinstance(kept, UnreadableDocumentError):
             raise kept
-        return self._read_kept(kept)
+        return map(self._read_kept, kept)
 
     def _read_kept(self, kept: _Range) -> Iterator[str]:
         decoder = codecs.getincrementaldecoder("utf-8")()
@@ -98,13 +106,34 @@ class DocumentTexts:
             position += len(chunk)
             yield decoder.decode(chunk)
 
-    def _extract(self, source: Source, encoding: str | None, findings: Findings, on_read: OnRead | None) -> _Range:
+    def _extract(
+        self, source: Source, encoding: str | None, findings: Findings, on_read: OnRead | None
+    ) -> list[_Range]:
         chunks = report_reads(read_bytes(source), on_read)
+        if source.format == "mbox":
+            return self._extract_messages(source, chunks, findings)
         if source.format in _DECODED:
             chunks = _as_utf_8(chunks, source.display_name, encoding, findings)
+        return [self._extract_one(source, source.format, chunks, findings)]
+
+    def _extract_messages(self, source: Source, chunks: Iterator[bytes], findings: Findings) -> list[_Range]:
+        """The messages of a mailbox; those that cannot be read are left out and counted."""
+        ranges = list[_Range]()
+        try:
+            for message in split_mailbox(chunks):
+                try:
+                    ranges.append(self._extract_one(source, "eml", [message], findings))
+                except UnreadableDocumentError as error:
+                    findings.unread_documents.append(error)
+        except ValueError as error:
+            problem = f"is named .mbox but holds no mailbox: {error}"
+            raise UnreadableDocumentError(source.display_name, problem, "Rename it to match its content.") from None
+        return ranges
+
+    def _extract_one(self, source: Source, kind: str, chunks: Iterable[bytes], findings: Findings) -> _Range:
         start = self._file.seek(0, os.SEEK_END)
         try:
-            for piece in _extracted_text(self._running(), source, chunks, findings):
+            for piece in _extracted_text(self._running(), source, kind, chunks, findings):
                 with storage_errors(Path(tempfile.gettempdir())):
                     self._file.write(piece)
         except UnreadableDocumentError:
@@ -151,7 +180,9 @@ def _as_utf_8(chunks: Iterator[bytes], where: str, encoding: str | None, finding
     return (text.encode("utf-8", "replace") for text in texts)
 
 
-def _extracted_text(process: Process, source: Source, chunks: Iterable[bytes], findings: Findings) -> Iterator[bytes]:
+def _extracted_text(
+    process: Process, source: Source, kind: str, chunks: Iterable[bytes], findings: Findings
+) -> Iterator[bytes]:
     """Send a document to the process that reads it, and yield the text that it sends back."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -164,13 +195,15 @@ def _extracted_text(process: Process, source: Source, chunks: Iterable[bytes], f
             child.send(process.stdin, b"B", chunk)
         seconds = SECONDS + SECONDS_PER_MEGABYTE * size // 2**20
         memory = MEMORY + MEMORY_PER_BYTE * size
-        child.send(process.stdin, b"R", json.dumps([source.format, seconds, memory]).encode())
+        child.send(process.stdin, b"R", json.dumps([kind, seconds, memory]).encode())
         while True:
             letter, content = child.receive(process.stdout)
             if letter == b"T":
                 yield content
             elif letter == b"N":
                 findings.add_note(Caution(f"{where}: {content.decode()}."))
+            elif letter == b"A":
+                findings.attachments += int(content)
             elif letter == b"P":
                 raise UnreadableDocumentError(where, *json.loads(content))
             elif letter == b"M":

@@ -13,14 +13,17 @@ import tempfile
 import zipfile
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import BinaryIO, NamedTuple
+from unicodedata import normalize
 
 from qkv.data.cache import REMEDY, cache_folder
 from qkv.storage import storage_errors, storage_remedy
 
 TAR_SUFFIXES = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 ARCHIVE_SUFFIXES = (".zip", *TAR_SUFFIXES)
+_UTF_8_FLAG = 0x800
 MAX_HEADER_BYTES = 2**20
 """A longer name or comment of a file in a tar is refused: it would be read into memory."""
 
@@ -58,13 +61,24 @@ class ZipArchive(Archive):
     def __init__(self, path: Path) -> None:
         super().__init__(path.open("rb"))
         self._zip = zipfile.ZipFile(self.file)
-        files = [info for info in self._zip.infolist() if not info.is_dir()]
-        self.members = sorted({info.filename: Member(info.filename, info.file_size) for info in files}.values())
-        self.repeated = _repeated(info.filename for info in files)
+        files = [(_name_in_zip(info), info) for info in self._zip.infolist() if not info.is_dir()]
+        self._files = dict(files)
+        self.members = sorted(Member(name, info.file_size) for name, info in self._files.items())
+        self.repeated = _repeated(name for name, _ in files)
         self.not_files = 0
 
     def open(self, name: str) -> io.BufferedIOBase:
-        return self._zip.open(name)  # type: ignore[return-value]
+        return self._zip.open(self._files[name])  # type: ignore[return-value]
+
+
+def _name_in_zip(info: zipfile.ZipInfo) -> str:
+    """The name of a file, in composed characters. macOS writes names in UTF-8 without the flag that says so, which the
+    zipfile module then reads as cp437."""
+    name = info.filename
+    if not info.flag_bits & _UTF_8_FLAG:
+        with suppress(UnicodeError):
+            name = name.encode("cp437").decode("utf-8")
+    return normalize("NFC", name)
 
 
 class TarArchive(Archive):

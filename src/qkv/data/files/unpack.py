@@ -49,9 +49,8 @@ ZIP_ERRORS = (
 """What the zipfile module raises for a damaged or hostile archive."""
 _ARCHIVE_ERRORS = (*ZIP_ERRORS, tarfile.TarError, KeyError)
 
-Format = Literal[
-    "text", "jsonl", "json", "parquet", "arrow", "workbook", "table", "html", "docx", "pdf", "ipynb", "epub", "rtf"
-]
+DocumentFormat = Literal["html", "docx", "pdf", "ipynb", "epub", "rtf", "eml", "mbox"]
+Format = Literal["text", "jsonl", "json", "parquet", "arrow", "workbook", "table", "tmx"] | DocumentFormat
 
 DELIMITERS = {".csv": ",;\t|", ".tsv": "\t,;|"}
 """The endings of delimited tables, each with the delimiters that are likely, the likeliest first."""
@@ -64,6 +63,7 @@ FORMATS: dict[str, Format] = {
     ".pq": "parquet",
     ".arrow": "arrow",
     **dict.fromkeys((".xlsx", ".xlsm"), "workbook"),
+    ".tmx": "tmx",
 }
 TABLE_PACKAGES: dict[Format, str] = {"parquet": "pyarrow", "arrow": "pyarrow", "workbook": "openpyxl"}
 """Formats of tables that a package reads from the file itself."""
@@ -74,6 +74,8 @@ DOCUMENTS: dict[str, Format] = {
     ".ipynb": "ipynb",
     ".epub": "epub",
     ".rtf": "rtf",
+    ".eml": "eml",
+    ".mbox": "mbox",
 }
 """The endings of documents, of which the text is extracted."""
 ALL_FORMATS: dict[str, Format] = {**FORMATS, **DOCUMENTS}
@@ -83,6 +85,8 @@ DOCUMENT_PACKAGES: dict[Format, str] = {
     "epub": "lxml",
     "pdf": "pypdf",
     "rtf": "striprtf",
+    "eml": "lxml",
+    "mbox": "lxml",
 }
 """The packages that extract the text of documents; notebooks need none."""
 

@@ -1,4 +1,4 @@
-"""Words with tags: CoNLL (word in the first column, tag in the last) and CoNLL-U (ten columns).
+"""Words with tags: CoNLL (word in the first column, tag in the last), CoNLL-U (ten columns), and spans of characters.
 
 Blank lines, and lines of white space alone, separate sentences. `-DOCSTART-` lines are skipped; in CoNLL-U so are
 comments, multiword tokens (1-2) and empty nodes (8.1). Tags may be BIO, IO, IOBES or plain; a note says which of
@@ -17,7 +17,9 @@ import numpy as np
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.examples import PackedTexts, TagExamples
 from qkv.data.findings import Assumption, Caution, Findings, OnRead
+from qkv.data.formats.character_spans import tagged_sentences
 from qkv.data.formats.rows import BadRows, read_lines
+from qkv.data.formats.tabular import open_table
 from qkv.data.identity import keys_array, text_key
 from qkv.data.labels import RawLabels, RawSplit
 from qkv.data.split_files import ExampleFile
@@ -37,7 +39,11 @@ def read_split(files: Sequence[ExampleFile], config: ExamplesConfig, findings: F
     words, tags, starts, keys = PackedTexts(), RawLabels(), array("q", [0]), array("Q")
     for file in files:
         sentences_before = len(keys)
-        for sentence in _ConllReader(file, config, findings).sentences(on_read):
+        if file.kind == "spans":
+            sentences = tagged_sentences(open_table(file.source, config.encoding, findings, on_read=on_read), findings)
+        else:
+            sentences = _ConllReader(file, config, findings).sentences(on_read)
+        for sentence in sentences:
             for line, word, tag in sentence:
                 words.append(word)
                 tags.append(tag, file.display_name, line)

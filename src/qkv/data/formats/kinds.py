@@ -16,6 +16,7 @@ from qkv.data.files.decode import decode
 from qkv.data.files.unpack import DOCUMENTS, FORMATS, Source, read_bytes
 from qkv.data.findings import Findings
 from qkv.data.formats import fasta
+from qkv.data.formats.character_spans import span_columns
 from qkv.data.formats.headers import Header
 from qkv.data.formats.json_rows import NoRowsError
 from qkv.data.formats.labelled_lines import (
@@ -28,9 +29,9 @@ from qkv.data.formats.labelled_lines import (
 from qkv.data.formats.tabular import Table, open_table
 from qkv.errors import DataError
 
-FileKind = Literal["table", "fasttext", "conll", "conllu", "idx", "npz", "image", "text", "lines"]
+FileKind = Literal["table", "fasttext", "conll", "conllu", "spans", "idx", "npz", "image", "text", "lines"]
 """In "lines", each line is an example whose label is not in the file."""
-LABELLED_KINDS: tuple[FileKind, ...] = ("table", "fasttext", "conll", "conllu", "idx", "npz")
+LABELLED_KINDS: tuple[FileKind, ...] = ("table", "fasttext", "conll", "conllu", "spans", "idx", "npz")
 """The kinds of files that contain labels. Images and texts may have theirs in the names of folders."""
 IMAGE_KINDS: tuple[FileKind, ...] = ("idx", "npz", "image")
 FASTTEXT_PREFIX = "__label__"
@@ -124,6 +125,8 @@ class FilePreviews:
             self._kinds[source] = kind if kind in _TAGGED else kind_by_name(source) or kind
             if source.format == "json" and not self._has_rows(source):
                 self._kinds[source] = "text"
+            elif source.format in ("json", "jsonl") and self._has_spans(source):
+                self._kinds[source] = "spans"
         return self._kinds[source]
 
     def _has_rows(self, source: Source) -> bool:
@@ -135,6 +138,13 @@ class FilePreviews:
         except (DataError, LookupError):
             pass
         return True
+
+    def _has_spans(self, source: Source) -> bool:
+        """Whether the rows of a JSON file are texts with spans of characters. Damaged files are refused when read."""
+        try:
+            return span_columns(self.table(source)) is not None
+        except (DataError, LookupError):
+            return False
 
     def first_lines(self, source: Source) -> list[str]:
         """The whole lines at the beginning of a text; none if it cannot be decoded."""

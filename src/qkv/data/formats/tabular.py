@@ -1,4 +1,4 @@
-"""Tables, row by row: delimited text, .jsonl, .json and .parquet. The first rows are kept for guesses."""
+"""Tables, row by row: delimited text, .jsonl, .json, .parquet, .tmx and others. The first rows are kept for guesses."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from qkv.data.formats.labelled_lines import (
     sniff_lines,
 )
 from qkv.data.formats.rows import BadRows, JsonReader, ObjectKey, report_reads, split_lines
+from qkv.data.formats.translation_memory import read_memory
 from qkv.data.formats.workbook import workbook_rows
 from qkv.errors import DataError
 from qkv.visible import visible
@@ -98,6 +99,8 @@ def open_table(
         texts = decode(report_reads(chunks or read_bytes(source), on_read), source.display_name, encoding, once)
         if source.format in ("jsonl", "json"):
             table = _open_json_table(source, texts, bad_rows)
+        elif source.format == "tmx":
+            table = table_of_rows(source, *read_memory(texts, bad_rows, SAMPLE_ROWS), bad_rows)
         elif source.suffix in fasta.SUFFIXES:
             lines = split_lines(texts, source.display_name)
             table = table_of_rows(source, fasta.COLUMNS, fasta.read_fasta(lines, bad_rows), bad_rows)

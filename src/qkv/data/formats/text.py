@@ -92,13 +92,17 @@ def _read_pieces(
         return
     if source.format in ("table", "workbook"):
         raise DataError(source.display_name, "is a table", "For a language model give plain text or .jsonl.")
+    if source.format == "tmx":
+        remedy = "For a language model give plain text; for translation leave --documents out."
+        raise DataError(source.display_name, "is a translation memory", remedy)
     if source.format in ("parquet", "arrow"):
         yield from (DocumentPiece(text, True) for text in _read_arrow(source, corpus.text, findings, on_read))
         return
-    texts = extracted.read(source, corpus.encoding, findings, on_read)
     if source.format == "text" or source.is_document:
-        yield from _split_documents(texts, corpus.documents)
+        for texts in extracted.documents(source, corpus.encoding, findings, on_read):
+            yield from _split_documents(texts, corpus.documents)
     else:
+        texts = extracted.read(source, corpus.encoding, findings, on_read)
         yield from (DocumentPiece(text, True) for text in _read_json(source, texts, corpus.text, findings))
 
 

@@ -37,7 +37,7 @@ LAYOUTS_IN_WORDS = (
 
 def find_layout(path: Path, config: ExamplesConfig, previews: FilePreviews, findings: Findings) -> ExampleLayout | None:
     """The layout of a folder or archive, certain or not; None if there is none. What is left out is noted."""
-    key = (str(path), config.filter, config.header)
+    key = _key(path, config)
     if key not in previews.layouts:
         listed = Findings()
         files = tuple(list_files(path, config.filter, listed))
@@ -51,6 +51,23 @@ def find_layout(path: Path, config: ExamplesConfig, previews: FilePreviews, find
             if file.source not in used:
                 findings.leave_out("not among the examples", file.path)
     return layout
+
+
+def label_folders(path: Path, previews: FilePreviews) -> list[str]:
+    """The names of the sub-folders of texts that may be labels; none if files are anywhere else but above them."""
+    config = ExamplesConfig(files=(str(path),))
+    layout = find_layout(path, config, previews, Findings())
+    if layout is None:
+        return []
+    listing: Listing = previews.layouts[_key(path, config)][0]
+    examples = [file for file in listing.files if file.source in layout.sources]
+    others = [file for file in listing.files if file.source not in layout.sources]
+    labels = {file.label for file in layout.files if file.label is not None}
+    return sorted(labels) if listing.are_side_files(others, examples) else []
+
+
+def _key(path: Path, config: ExamplesConfig) -> object:
+    return str(path), config.filter, config.header
 
 
 def _first_layout(listing: Listing) -> ExampleLayout | None:

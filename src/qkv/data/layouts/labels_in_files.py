@@ -17,7 +17,7 @@ from qkv.data.number_tables import holds_numbers
 from qkv.data.text_files import is_mostly_text
 from qkv.errors import DataError
 
-_FAMILIES: tuple[tuple[FileKind, ...], ...] = (("conll", "conllu"), ("table", "fasttext"), ("idx", "npz"))
+_FAMILIES: tuple[tuple[FileKind, ...], ...] = (("conll", "conllu", "spans"), ("table", "fasttext"), ("idx", "npz"))
 """Kinds of files that may be examples of the same data."""
 _MAX_COMPARED_TABLES = 200
 _NO_OPTIONS = ExamplesConfig(files=())

@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from statistics import median
+from unicodedata import normalize
 
 from qkv.data.files.discover import ListedFile
 from qkv.data.files.unpack import ALL_FORMATS
@@ -60,7 +61,9 @@ def _folders_are_labels(groups: Groups, listing: Listing) -> bool:
             splits[split_of_path(file.path.parent)].add(label)
     if len(splits) > 1 and None not in splits and len({frozenset(labels) for labels in splits.values()}) == 1:
         return True
-    if any(len(listing.folders(file)) != 1 for file in files) or len(files) < len(listing.texts):
+    if any(len(listing.folders(file)) != 1 for file in files):
+        return False
+    if not listing.are_side_files(set(listing.texts).difference(files), files):
         return False
     return are_known_labels(groups) or (may_be_labels(set(groups)) and _are_examples(groups))
 
@@ -206,5 +209,5 @@ def _grouped(files: Iterable[ListedFile], label_of: Callable[[ListedFile], str |
     groups: dict[str, list[ListedFile]] = defaultdict(list)
     for file in files:
         if (label := label_of(file)) is not None:
-            groups[label].append(file)
+            groups[normalize("NFC", label)].append(file)
     return groups

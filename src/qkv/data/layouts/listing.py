@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import takewhile
@@ -17,6 +17,8 @@ from qkv.data.formats.kinds import FileKind, FilePreviews, kind_by_name
 from qkv.data.split_files import MAX_OPENED_FILES, ExampleFile
 
 UNLABELLED_FOLDERS = ("unsup", "unlabelled", "unlabeled")
+MIN_SIDE_FILES, MAX_SIDE_SHARE = 2, 0.05
+"""How many files may lie above folders that are labels: these, or this share of the examples."""
 _SNIFFED_PER_SUFFIX = 3
 """In a folder of many files, the kind of each suffix is decided by this many files."""
 
@@ -82,6 +84,11 @@ class Listing:
         if self._is_flat:  # a single folder
             folders = _without_splits(file.path.parent)
         return folders[-1] if folders and folders[-1].lower() not in UNLABELLED_FOLDERS else None
+
+    def are_side_files(self, others: Collection[ListedFile], examples: Collection[ListedFile]) -> bool:
+        """Whether files are a few, directly above the folders of the examples: a README, an overview of the others."""
+        few = len(others) <= max(MIN_SIDE_FILES, int(MAX_SIDE_SHARE * len(examples)))
+        return few and not any(self.folders(file) for file in others)
 
     def example_file(
         self, file: ListedFile, kind: FileKind | None = None, label: str | None = None, **more: object

@@ -40,6 +40,7 @@ from qkv.objectives.objective import Source
 from qkv.recipe.bundle import Bundle
 from qkv.tasks.leaks import training_rows_among
 from qkv.tasks.registry import training_recipe
+from qkv.tasks.text_column import require_no_bad_row, rows_of_texts
 
 FIRST_PORTION = 16  # examples that are scored first, to measure the speed where time is limited
 
@@ -188,6 +189,13 @@ def training_columns(bundle: Bundle, columns: Sequence[str]) -> dict[str, Any]:
     return {role: name for role, name in trained.items() if {name, without_level(name or "")} & set(columns)}
 
 
+def training_text(bundle: Bundle) -> list[str]:
+    """The column of text that a classifier or tagger was trained on, if it was trained on a table."""
+    recipe = training_recipe(bundle)
+    text = recipe.corpus.text if recipe is not None and isinstance(recipe.corpus, ExamplesConfig) else None
+    return [text] if text else []
+
+
 def _match_labels(data: Labelled, labels: tuple[str, ...], notes: list[str]) -> tuple[Examples, list[str]]:
     """The examples with the class numbers of `labels`; those with other labels are left out, and noted."""
     numbers = np.array(numbers_in(data.labels.names, labels), dtype=np.int32)
@@ -259,32 +267,17 @@ def table_rows(bundle: Bundle, file: str, findings: Findings, **columns: str | N
         raise DataError(
             f"{table.where}:1", "this model classifies pairs of texts", "Name both: --text NAME --text2 NAME."
         )
-    return _text_rows(table, [text, second] if pairs and second else [text])
+    columns_read = [text, second] if pairs and second else [text]
+    return ((row[0], row[1]) if len(row) == 2 else row[0] for row in rows_of_texts(table, columns_read))
 
 
 def _number_rows(table: Table, columns: Sequence[str]) -> Iterator[list[float]]:
     for line, row in read_number_rows(table, columns):
-        _refuse_bad_rows(table)
+        require_no_bad_row(table)
         if isinstance(row, str):
             raise DataError(f"{table.where}:{line}", row, "Every row is answered: repair it, or leave the cell empty.")
         yield row
-    _refuse_bad_rows(table)
-
-
-def _text_rows(table: Table, columns: list[str]) -> Iterator[Row]:
-    positions = [table.columns.index(name) for name in columns]
-    for _, row in table.rows:
-        _refuse_bad_rows(table)
-        cells = ["" if row[position] is None else str(row[position]) for position in positions]
-        yield (cells[0], cells[1]) if len(cells) == 2 else cells[0]
-    _refuse_bad_rows(table)
-
-
-def _refuse_bad_rows(table: Table) -> None:
-    """Refuse a table with a row that cannot be read: without it, later answers would belong to other rows."""
-    if table.bad_rows.first_bad is not None:
-        line, problem = table.bad_rows.first_bad
-        raise DataError(f"{table.where}:{line}", problem, "Every row is answered: repair it.")
+    require_no_bad_row(table)
 
 
 def parse_numbers(bundle: Bundle, line: str) -> list[float]:

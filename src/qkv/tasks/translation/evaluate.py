@@ -13,6 +13,7 @@ from qkv.data.detect_pairs import is_parallel
 from qkv.data.encode import PairRows, encode_pairs, end_of
 from qkv.data.examples import Pairs, Parallel
 from qkv.data.findings import Findings, Leak, TaskNote
+from qkv.data.formats.column_names import PROMPT_PAIRS, TRANSLATION_PAIRS
 from qkv.data.formats.kinds import FilePreviews
 from qkv.data.hold_out import require_scorable
 from qkv.data.pair_columns import header_rule
@@ -167,6 +168,15 @@ def source_language(bundle: Bundle) -> str:
     return sources.pop() if len(sources) == 1 else "en"
 
 
+def source_columns(bundle: Bundle) -> list[str]:
+    """Columns that may hold texts to translate: the one of training, those named for its languages, usual names."""
+    corpus = training_corpus(bundle)
+    trained = [corpus.source] if corpus is not None and corpus.source else []
+    languages = [source for source, _ in _directions(corpus)]
+    usual = [source for source, _ in (*TRANSLATION_PAIRS, *PROMPT_PAIRS)]
+    return [*trained, *languages, *usual]
+
+
 def writes_words(bundle: Bundle) -> bool:
     """Whether targets are texts; among symbols such as phonemes, no word of the source may be copied."""
     return training_metric(bundle) != "errors"
@@ -189,15 +199,16 @@ def _read_pairs(bundle: Bundle, config: ParallelConfig) -> Parallel:
     require_translator(bundle)
     no_columns = config.source is None and config.target is None
     previews = FilePreviews(config.encoding)
+    trained = training_corpus(bundle)
+    if no_columns and trained is not None and trained.source is not None:
+        config = _with_training_columns(config, trained, previews)
+        no_columns = config.source is None
     pairs = no_columns and is_parallel(config.files, previews)
     if no_columns and not pairs and is_labelled(config.files, previews):
         raise InputError(
             f"{config.files[0]}: looks like examples with labels; a {bundle.config.kind} is scored on parallel text. "
             "Give source and target file, or name the columns: --source NAME --target NAME."
         )
-    trained = training_corpus(bundle)
-    if no_columns and trained is not None and trained.source is not None:
-        config = _with_training_columns(config, trained, previews)
     parallel = read_parallel(config, purpose="evaluate", previews=previews)
     require_scorable(parallel.train, config.files[0])
     learned = _directions(trained)

@@ -75,9 +75,11 @@ def report(
             sections.append(lines(f"{split}: {len(translated):,} of {translated.whole:,} sources, evenly spread"))
     sections += [lines("", *example(valid, row)) for row in even_order(len(valid), EXAMPLES).tolist()]
     sections += [*(baseline_sections(table) if table else []), lines(""), indented("doctor", doctor_lines)]
+    corpus = session.recipe.corpus
+    new_pairs = ("TABLE",) if isinstance(corpus, ParallelConfig) and corpus.source else ("SOURCE", "TARGET")
     commands = (
         NextCommand(("translate", str(folder), shortened(valid.sources[0], 60)), "translate any text"),
-        NextCommand(("evaluate", str(folder), "SOURCE", "TARGET"), "score it on other pairs"),
+        NextCommand(("evaluate", str(folder), *new_pairs), "score it on other pairs"),
     )
     values = {**session.values, "training_flops": flops}
     values |= {split: score.values() for split, score in scores.items()}
