@@ -101,24 +101,17 @@ def test_in_words(data: dict[str, Path], tmp_path: Path) -> None:
     assert ", two-layer head," in model_summary(session.recipe.model)
 
 
-TITLES = [
-    f"{first} {second}"
-    for first in ("river", "stone", "why", "how", "a walk", "rain", "home", "night")
-    for second in ("in May", "again", "of old", "by train", "and me", "for two", "at sea", "no more", "now", "then")
-]
-
-
 def test_folders_may_be_labels(tmp_path: Path) -> None:
     """A folder of texts is for a language model, and it is said what else it may be; train and test tell."""
-    for number in range(80):
-        path = tmp_path / "data" / ("good" if number % 2 else "bad") / f"{TITLES[number]}.txt"
+    for number in range(18):
+        path = tmp_path / "data" / ("north" if number % 2 else "south") / f"{number}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"The river number {number} keeps the stone and nobody knows why it does so.\n")
     values: dict[str, Any] = {"corpus": {"files": [str(tmp_path / "data")]}}
     assert registry.task_class(Draft.parse(values, "here")).kind == "language-modelling"
     notes = registry.open_task(Draft.parse(values, "here"), None).notes
-    assert any("texts in 2 folders (bad, good); if these are labels, give --task classification" in n for n in notes)
-    assert detect({"files": [str(tmp_path / "data" / "good")]}).label_folders == ()
+    assert any("texts in 2 folders (north, south); if these are labels, give --task classification" in n for n in notes)
+    assert detect({"files": [str(tmp_path / "data" / "north")]}).label_folders == ()
     for side in ("train", "test"):
         (tmp_path / "sides").mkdir(exist_ok=True)
         shutil.copytree(tmp_path / "data", tmp_path / "sides" / side)
