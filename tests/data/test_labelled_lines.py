@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -161,11 +160,7 @@ def test_few_lines_tell_nothing() -> None:
     assert isinstance(sniff_lines(["pos: a good film", "neg: a bad film"] * 5), LabelledLines | None)
 
 
-@pytest.mark.parametrize(
-    "line", ["a b " * 50_000, "# " + "a b " * 50_000, "[" + "a b " * 50_000, "==" + "a b " * 50_000]
-)
-def test_a_book_on_one_line_is_read_at_once(line: str) -> None:
-    """The patterns of headings take quadratic time where their mark is missing."""
-    began = time.process_time()
+@pytest.mark.parametrize("mark", ["", "# ", "[", "=="])
+def test_a_book_on_one_line_is_read_at_once(mark: str) -> None:
+    """The patterns of headings take quadratic time where their mark is missing: this would take hours."""
     assert sniff_lines([mark + "a b " * 50_000, "and so on\n"]) is None
-    assert time.process_time() - began < 20
