@@ -148,7 +148,7 @@ def test_numbers_are_predicted_in_their_own_size(data: dict[str, Path], tmp_path
     assert config.center == pytest.approx(2.375, abs=0.1)
     assert config.spread == pytest.approx(1.125, abs=0.1)
     found = session.task.score_split(session.recipe, session.model, "valid")
-    assert found.answers.mean() == pytest.approx(2.375, abs=0.5)
+    assert found.predictions.mean() == pytest.approx(2.375, abs=0.5)
 
 
 def test_what_is_said_is_kept(data: dict[str, Path], tmp_path: Path) -> None:

@@ -22,8 +22,7 @@ from qkv.data.split import even_order
 from qkv.doctor.labelled import LabelledBaselines
 from qkv.errors import ConfigError
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, logged_scores
-from qkv.evaluation.timed_scoring import Pace
-from qkv.evaluation.timed_scoring import timed as timed_rows
+from qkv.evaluation.timed_scoring import Pace, seconds_per_row
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.registry import LABELLED_MODELS, is_recurrent
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
@@ -67,7 +66,7 @@ class ClassificationTask(Task):
     options: ClassVar[tuple[str, ...]] = (
         "filter", "test", "text", "label", "labels", "text2", "id", "task", "header", "columns"
     )  # fmt: skip
-    gives_answers: ClassVar[bool] = True
+    gives_predictions: ClassVar[bool] = True
     labelled: ClassVar[bool] = True
     example: ClassVar[str] = "reviews.csv"
     extends: ClassVar[bool] = True
@@ -179,14 +178,14 @@ class ClassificationTask(Task):
         if self.problem == "regression":
             systems.set_target_scale(model, data.train.targets)
         if not isinstance(data.train, ImageExamples):
-            for name, split in (("training texts", "train"), ("texts to check on", "valid")):
+            for name, split in (("training texts", "train"), ("validation texts", "valid")):
                 self.added_notes += self.split_rows(split).notes(name, self.context)
         return model
 
     def _number_model(self, draft: Draft, train: NumberExamples) -> tuple[MutableSection, TrainingDraft]:
         """The section of a model for a table of numbers."""
         if draft.training.start:
-            raise ConfigError("models of numbers are learned from scratch: qkv train FILE.")
+            raise ConfigError("models of numbers are trained from scratch: qkv train FILE.")
         model, self.system = systems.number_section(draft.model, draft.where)
         model |= {"labels": list(self.labels.names), "problem": self.problem, "columns": list(train.columns)}
         model["target"] = self.prepared.labelled.columns["label"]
@@ -253,7 +252,7 @@ class ClassificationTask(Task):
     def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
         valid, test = len(self.prepared.labelled.valid), self.prepared.labelled.test
         probed = min(PROBED_EXAMPLES, valid)
-        example_seconds = timed_rows(lambda rows: self.score_split(recipe, model, "valid", rows), probed)
+        example_seconds = seconds_per_row(lambda rows: self.score_split(recipe, model, "valid", rows), probed)
         affordable = EVALUATION_SHARE * seconds_left / example_seconds
         self.evaluation_count, self.evaluated_examples = plan_evaluations(valid, affordable)
         evaluation = example_seconds * self.evaluated_examples
@@ -291,7 +290,7 @@ class ClassificationTask(Task):
         splits = ["valid", *(["test"] if self.prepared.labelled.test is not None else [])]
         results = {}
         for index, split in enumerate(splits):
-            part = replace((pace or Pace()).part(len(splits) - index), stage=f"scoring {split} examples")
+            part = replace((pace or Pace()).next_share(len(splits) - index), stage=f"scoring {split} examples")
             result, self._scored[split] = score_in_time(
                 best, getattr(self.prepared.labelled, split), partial(self._portion_rows, split), self.problem,
                 autocast_factory(recipe.training), part,
