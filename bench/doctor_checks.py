@@ -457,7 +457,7 @@ SENTENCES: list[tuple[str, Callable[[re.Match[str], Facts], str]]] = [
     (rf"the validation text is unlike the training text: (?P<loss>{NUMBER}) nats per token on it, but (?P<training>{NUMBER}) on the training text\.", numbers("loss", "training")),
     (r"diverged: after step (?P<since>[\d,]+) the (?:training )?loss rose and did not come back.*", diverged),
     (r"unstable: after step (?P<since>[\d,]+) the training loss jumped up.*", unstable),
-    (rf"whether a passage follows is answered rightly for (?P<value>{NUMBER}) \({INTERVAL}\) of the pairs: (?P<verdict>.*) chance, 0\.5", followed),
+    (rf"next-sentence accuracy (?P<value>{NUMBER}) \({INTERVAL}\): (?P<verdict>.*) chance, 0\.5", followed),
     (rf"the pairs were seen (?P<times>{NUMBER}) times", seen),
     (r"try: .*", advice),
 ]  # fmt: skip

@@ -64,8 +64,8 @@ def main() -> None:
     print(f"{options.threads} threads, torch {torch.__version__}, transformers {transformers.__version__}")
     for name, rows in loads().items():
         calls: dict[str, Callable[[], torch.Tensor]] = {
-            "f32": lambda: vectors.pooled(ours, rows),  # noqa: B023
-            "bf16": lambda: vectors.pooled(ours, rows, precision="bf16"),  # noqa: B023
+            "f32": lambda: vectors.text_vectors(ours, rows),  # noqa: B023
+            "bf16": lambda: vectors.text_vectors(ours, rows, precision="bf16"),  # noqa: B023
             "Hugging Face f32": lambda: theirs(other, rows),  # noqa: B023
         }
         found = {which: call() for which, call in calls.items()}  # warms all

@@ -77,7 +77,7 @@ def ours(train: Rows, test: Rows, letters: int | None) -> dict[str, Any]:
     import torch
 
     from qkv.data.encode import encode_texts
-    from qkv.evaluation.decisions import answers
+    from qkv.evaluation.decisions import predict
     from qkv.models.classifier import ClassifierConfig
     from qkv.models.linear import WHOLE, LinearConfig
     from qkv.objectives.classification import ClassificationConfig
@@ -110,9 +110,9 @@ def ours(train: Rows, test: Rows, letters: int | None) -> dict[str, Any]:
     seconds = time.perf_counter() - began
     began = time.perf_counter()
     asked = encode_texts(tokenizer, [(text, None) for text in test[0]], WHOLE, pairs=False)
-    shares = answers(classifier, asked, "single")
+    probabilities = predict(classifier, asked, "single").values
     known = {label: number for number, label in enumerate(labels)}
-    accuracy = float(np.mean(shares.argmax(1) == np.array([known.get(label, -1) for label in test[1]])))
+    accuracy = float(np.mean(probabilities.argmax(1) == np.array([known.get(label, -1) for label in test[1]])))
     return {"accuracy": accuracy, "seconds": seconds, "choosing": chosen, "answering": time.perf_counter() - began,
             "steps": state.step, "choice": choice.in_words}  # fmt: skip
 

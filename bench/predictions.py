@@ -4,7 +4,7 @@
 
 SENTENCES.tsv is SST-2's dev.tsv. MODEL is a BERT classifier as Hugging Face keeps it; without one, random weights of
 MiniLM's shape and of bert-tiny's. Both get the ids of all sentences sorted by length and give probabilities: Hugging
-Face in f32 in padded batches of 32, qkv by `decisions.answers` in f32 and in bf16.
+Face in f32 in padded batches of 32, qkv by `decisions.predict` in f32 and in bf16.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def main() -> None:
             other = transformers.BertForSequenceClassification.from_pretrained(folder).eval()
             rows = encode_texts(opened.tokenizer, [(text, None) for text in texts], ours.context, pairs=False)
             calls: dict[str, Callable[[], np.ndarray]] = {
-                "f32": lambda: decisions.answers(ours, rows, "single"),  # noqa: B023
-                "bf16": lambda: decisions.answers(ours, rows, "single", precision="bf16"),  # noqa: B023
+                "f32": lambda: decisions.predict(ours, rows, "single"),  # noqa: B023
+                "bf16": lambda: decisions.predict(ours, rows, "single", precision="bf16"),  # noqa: B023
                 "Hugging Face": lambda: theirs(other, rows),  # noqa: B023
             }
             found = {which: call() for which, call in calls.items()}  # warms all

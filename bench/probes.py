@@ -20,7 +20,7 @@ import torch.nn.functional as F
 
 import qkv
 from qkv.evaluation.intervals import Estimate
-from qkv.evaluation.vectors import WordAt, nearest, vectors_of_words
+from qkv.evaluation.vectors import WordInSentence, nearest_senses, vectors_of_words
 from qkv.studies.picture import draw_curves
 from qkv.text.tokenizer import Tokenizer
 from senses import side
@@ -28,24 +28,24 @@ from senses import side
 AROUND = 12  # words that are read before and after the one that is meant: a small model's context is short
 
 
-def cut(example: WordAt) -> WordAt:
-    first = max(0, example.place - AROUND)
-    return WordAt(example.words[first : example.place + AROUND + 1], example.place - first)
+def cut(example: WordInSentence) -> WordInSentence:
+    first = max(0, example.index - AROUND)
+    return WordInSentence(example.words[first : example.index + AROUND + 1], example.index - first)
 
 
-def by_layer(model: torch.nn.Module, tokenizer: Tokenizer, examples: list[WordAt]) -> list[torch.Tensor]:
+def by_layer(model: torch.nn.Module, tokenizer: Tokenizer, examples: list[WordInSentence]) -> list[torch.Tensor]:
     return list(vectors_of_words(model, tokenizer, [cut(each) for each in examples]))
 
 
-def wic(folder: Path, name: str) -> tuple[list[WordAt], list[WordAt], torch.Tensor]:
+def wic(folder: Path, name: str) -> tuple[list[WordInSentence], list[WordInSentence], torch.Tensor]:
     lines = (folder / name / f"{name}.data.txt").read_text(encoding="utf-8").splitlines()
     gold = (folder / name / f"{name}.gold.txt").read_text(encoding="utf-8").split()
     first, second = [], []
     for line in lines:
         _, _, places, one, other = line.split("\t")
         at = [int(place) for place in places.split("-")]
-        first.append(WordAt(one.split(), at[0]))
-        second.append(WordAt(other.split(), at[1]))
+        first.append(WordInSentence(one.split(), at[0]))
+        second.append(WordInSentence(other.split(), at[1]))
     return first, second, torch.tensor([each == "T" for each in gold])
 
 
@@ -86,7 +86,7 @@ def senses_by_layer(model: torch.nn.Module, tokenizer: Tokenizer, path: Path, mo
         rows.append(
             [
                 statistics.mean(
-                    guess == sense for guess, sense in zip(nearest(other, one, senses), gold[:most], strict=True)
+                    guess == sense for guess, sense in zip(nearest_senses(other, one, senses), gold[:most], strict=True)
                 )
                 for one, other in zip(before, after, strict=True)
             ]

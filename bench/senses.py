@@ -16,16 +16,16 @@ from collections import Counter
 import torch
 
 import qkv
-from qkv.evaluation.vectors import WordAt, nearest, vectors_of_words
+from qkv.evaluation.vectors import WordInSentence, nearest_senses, vectors_of_words
 
 
-def side(archive: zipfile.ZipFile, word: str, name: str) -> tuple[list[WordAt], list[str]]:
+def side(archive: zipfile.ZipFile, word: str, name: str) -> tuple[list[WordInSentence], list[str]]:
     lines, gold = (
         io.TextIOWrapper(archive.open(f"CoarseWSD-20/{word}/{name}.{part}.txt"), "utf-8").read().splitlines()
         for part in ("data", "gold")
     )
     pairs = [line.split("\t") for line in lines]
-    return [WordAt(sentence.split(), int(place)) for place, sentence in pairs], gold
+    return [WordInSentence(sentence.split(), int(place)) for place, sentence in pairs], gold
 
 
 def main(folder: str, path: str, *words: str) -> None:
@@ -41,7 +41,7 @@ def main(folder: str, path: str, *words: str) -> None:
         common = Counter(senses).most_common(1)[0][0]
         print(f"{word}: {len(known):,} known, {len(asked):,} asked; always sense {common}: {share(gold, common):.1%}")
         for layer, (one, other) in enumerate(zip(before, after, strict=True)):
-            guesses = nearest(other, one, senses)
+            guesses = nearest_senses(other, one, senses)
             right = [guess == sense for guess, sense in zip(guesses, gold, strict=True)]
             by_sense = [
                 sum(hit for hit, sense in zip(right, gold, strict=True) if sense == each) / gold.count(each)

@@ -26,5 +26,5 @@ def test_the_library_trains_to_fill_gaps(tmp_path: Path) -> None:
     sizes = {"kind": "bert", "layers": 1, "heads": 2, "width": 16, "context": 16}
     recipe = {"model": sizes, "training": {"steps": 3, "threads": 1}, "tokenizer": {"kind": "wordpiece", "size": 300}}
     qkv.train(text, run=tmp_path / "run", recipe=recipe)
-    assert "fills gaps" in (tmp_path / "run" / "card.md").read_text(encoding="utf-8")
+    assert "predicts masked tokens" in (tmp_path / "run" / "card.md").read_text(encoding="utf-8")
     assert len(qkv.load(tmp_path / "run").fill("The [MASK] runs by.").gaps) == 1

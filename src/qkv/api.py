@@ -134,7 +134,7 @@ class Model(TextGenerator):
         self.notes = []
         config = self._data_of(data, options)
         if isinstance(config, str):
-            own.refuse_answers(f"a model of kind {self.bundle.config.kind}")
+            own.refuse_prediction_metrics(f"a model of kind {self.bundle.config.kind}")
             return replace(self._score_text(config, window), own=own.of_model(self.bundle))
         report = evaluate_model(self.bundle, config, how, self.device)
         self.notes += map(in_python_names, report.notes)
@@ -180,7 +180,7 @@ Metrics = Mapping[str, Callable[..., float]] | str | Path
 def own_metrics_of(metrics: Metrics | None) -> OwnMetrics:
     """Metrics of one's own, which are given a model as `load` gives it."""
     loaded = own_metrics.load(metrics) if isinstance(metrics, str | Path) else OwnMetrics(dict(metrics or {}))
-    return replace(loaded, opened=_model_of)
+    return replace(loaded, open_model=_model_of)
 
 
 def _model_of(bundle: bundle.Bundle) -> Model:

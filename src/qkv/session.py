@@ -131,8 +131,8 @@ def finish(session: Session, doctor: Doctor | None, progress: Progress = no_prog
 def with_metrics(task: Task, own: OwnMetrics | None) -> Task:
     """The task, which reports these metrics as well; those that it cannot compute are refused."""
     if own is not None:
-        if not task.gives_answers:
-            own.refuse_answers(task.kind)
+        if not task.gives_predictions:
+            own.refuse_prediction_metrics(task.kind)
         task.own = own
     return task
 

@@ -79,6 +79,6 @@ def test_a_model_that_fills_gaps(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert run(["evaluate", folder, book], True) == 0
     said = capsys.readouterr()
     assert "masked-token accuracy" in said.out
-    assert "the baseline has the frequencies of this text itself" in said.err
+    assert "the baseline uses the token frequencies of the text that is scored" in said.err
     assert run(["evaluate", folder, book, "--label", "x"], False) == 2
     assert "is scored on plain text" in capsys.readouterr().err

@@ -188,7 +188,7 @@ def test_folders_named_for_labels_are_labels(labels: Path, tmp_path: Path, capsy
         str(tmp_path / "r"),
     ]
     assert run(words, debug=False) == 0, capsys.readouterr().err
-    assert "40 to test with" in capsys.readouterr().err
+    assert "40 for testing" in capsys.readouterr().err
 
 
 def test_filter_chooses_among_labelled_files(tmp_path: Path, capsys: Any) -> None:

@@ -33,7 +33,7 @@ BASELINES = Baselines(
     shared=0.0,
     repeated=0.0,
     counted=1_000,
-    of=1_000,
+    training_tokens=1_000,
     seconds=0.1,
 )
 FALL = Fall(0.2, 0.02, "validation", 50, 100)

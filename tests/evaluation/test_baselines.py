@@ -31,8 +31,8 @@ def spell(tokens: np.ndarray) -> bytes:
 def baselines_of(train: str, valid: str, **more: object) -> Baselines:
     own = streamed(valid)
     plan = WindowPlan(len(own.tokens), 64, 64)
-    places, reach = plan.predictions_of(plan.spread(None))
-    return measure(streamed(train), own, 256, places, reach, spell=spell, **more)  # type: ignore[arg-type]
+    places, reach = plan.predictions_of(plan.evenly_spaced(None))
+    return measure(streamed(train), own, 256, places, reach, decode=spell, **more)  # type: ignore[arg-type]
 
 
 def test_bits_and_nats() -> None:
@@ -56,7 +56,7 @@ def test_noise_is_worth_what_it_is() -> None:
 
 
 def test_a_longer_stretch_of_text_is_sampled_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_baselines, "STRETCH", 10)
+    monkeypatch.setattr(text_baselines, "SAMPLE_TOKENS", 10)
     tokens = np.arange(1_000)
     sample = spread(tokens, 100)
     assert len(sample) == 100
@@ -70,7 +70,7 @@ def test_the_tokens_are_those_the_model_is_scored_on() -> None:
     own = TokenStream(stream(3_000), 6_000, 3_000, 1, 0)
     for limit in (None, 500):
         plan = WindowPlan(3_000, 16, 16)
-        places, reach = plan.predictions_of(plan.spread(limit))
+        places, reach = plan.predictions_of(plan.evenly_spaced(limit))
         found = score(CONFIGS["modern"].build(), own, window=16, limit=limit)
         assert len(places) == len(set(places.tolist())) == found.tokens
         assert reach.min() == 1
@@ -118,18 +118,18 @@ def test_real_text_takes_a_moment() -> None:
 
 def test_a_big_text_is_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Single pieces are counted in all of it nevertheless."""
-    monkeypatch.setattr(text_baselines, "COUNTED", 1_000_000)
+    monkeypatch.setattr(text_baselines, "MAX_COUNTED", 1_000_000)
     random = np.random.default_rng(0)
     tokens = random.zipf(1.3, 3_000_000) % 30_000
     train = TokenStream(tokens.astype(np.uint16), 12_000_000, 12_000_000, 1, 0)
     valid = TokenStream(tokens[:20_000].astype(np.uint16), 80_000, 80_000, 1, 0)
     plan = WindowPlan(20_000, 128, 128)
-    places, reach = plan.predictions_of(plan.spread(None))
+    places, reach = plan.predictions_of(plan.evenly_spaced(None))
     found = measure(train, valid, 30_000, places, reach, max_tokens=1_000_000)
     alone = ngram_model.probabilities(train.tokens, 30_000, 1, valid.tokens, places, reach)
     assert found.unigram == pytest.approx(-np.log(alone).mean())
-    assert not found.whole
-    assert (found.counted, found.of) == (999_912, 3_000_000)
+    assert not found.counted_all
+    assert (found.counted, found.training_tokens) == (999_912, 3_000_000)
     assert found.shared == 1
 
 

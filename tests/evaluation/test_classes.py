@@ -22,7 +22,7 @@ from qkv.evaluation.classification_metrics import (
     calibration,
     class_score,
     confusion,
-    expected_error,
+    expected_calibration_error,
     multilabel_score,
 )
 
@@ -90,15 +90,15 @@ def test_calibration_by_the_formula(case: tuple[np.ndarray, np.ndarray, int]) ->
         if inside.any():
             wanted += inside.mean() * abs(right[inside].mean() - sure[inside].mean())
     table = calibration(sure, right)
-    assert expected_error(table) == pytest.approx(wanted)
+    assert expected_calibration_error(table) == pytest.approx(wanted)
     assert sum(each.count for each in table) == len(sure)
 
 
 def test_calibration_by_hand() -> None:
     """Nine of ten right at 0.9 is honest; half right at 0.9 is not."""
     sure = np.full(10, 0.9)
-    assert expected_error(calibration(sure, np.arange(10) < 9)) == pytest.approx(0)
-    assert expected_error(calibration(sure, np.arange(10) < 5)) == pytest.approx(0.4)
+    assert expected_calibration_error(calibration(sure, np.arange(10) < 9)) == pytest.approx(0)
+    assert expected_calibration_error(calibration(sure, np.arange(10) < 5)) == pytest.approx(0.4)
     assert calibration(np.array([0.0, 1.0]), np.array([False, True]))[-1].count == 1
 
 
@@ -147,8 +147,8 @@ def test_macro_f1_of_draws_is_that_of_drawn_rows(random: np.random.Generator) ->
 @pytest.mark.parametrize(
     ("probabilities", "targets", "said"),
     [
-        (np.ones((0, 2)), np.ones(0, np.int64), "one row at least"),
-        (np.full((2, 3), 0.5), np.array([0, 1]), "a column a class"),
+        (np.ones((0, 2)), np.ones(0, np.int64), "one or more rows"),
+        (np.full((2, 3), 0.5), np.array([0, 1]), "a column per class"),
         (np.full((2, 2), np.nan), np.array([0, 1]), "diverged"),
         (np.full((2, 2), -3.0), np.array([0, 1]), "softmax"),
         (np.full((2, 2), 0.5), np.array([0, 2]), "expected 0 to 1"),

@@ -59,6 +59,6 @@ def test_short_texts() -> None:
     assert text_baselines.shared(ONE[:3], OTHER, 40) == 0
     assert text_baselines.shared(ONE, OTHER[:3], 40) == 0
     assert text_baselines.repeated(ONE[:3], 40) == 0
-    assert text_baselines.stretch(1.0) == 40
-    assert text_baselines.stretch(4.0) == 10
-    assert text_baselines.stretch(1000.0) == 4
+    assert text_baselines.shingle_length(1.0) == 40
+    assert text_baselines.shingle_length(4.0) == 10
+    assert text_baselines.shingle_length(1000.0) == 4

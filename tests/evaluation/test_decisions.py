@@ -59,13 +59,13 @@ def alone(model: torch.nn.Module, found: EncodedRows, number: int) -> torch.Tens
 def test_each_text_is_answered_as_if_alone(kind: str, pairs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     model, read = classifier(kind), rows(pairs)
     expected = torch.stack([alone(model, read, number) for number in range(len(TEXTS))])
-    for together in (decisions.TOGETHER, 100):  # all at once, and a few at a time
-        monkeypatch.setattr(decisions, "TOGETHER", together)
-        single = decisions.answers(model, read, "single").shares
+    for together in (decisions.BATCH_TOKENS, 100):  # all at once, and a few at a time
+        monkeypatch.setattr(decisions, "BATCH_TOKENS", together)
+        single = decisions.predict(model, read, "single").values
         np.testing.assert_allclose(single, expected.softmax(-1).numpy(), atol=1e-5)
-        several = decisions.answers(model, read, "multi").shares
+        several = decisions.predict(model, read, "multi").values
         np.testing.assert_allclose(several, expected.sigmoid().numpy(), atol=1e-5)
-        number = decisions.answers(model, read, "regression").shares
+        number = decisions.predict(model, read, "regression").values
         np.testing.assert_allclose(number, expected.numpy(), atol=1e-4)
 
 
@@ -73,8 +73,8 @@ def test_each_text_is_answered_as_if_alone(kind: str, pairs: bool, monkeypatch: 
 def test_half_the_bits_answer_alike(kind: str) -> None:
     model, read = classifier(kind), rows()
     exact, short = (
-        decisions.answers(model, read, "single").shares,
-        decisions.answers(model, read, "single", precision="bf16").shares,
+        decisions.predict(model, read, "single").values,
+        decisions.predict(model, read, "single", precision="bf16").values,
     )
     assert short.dtype == np.float32
     assert np.abs(exact - short).max() < 0.05
@@ -85,7 +85,7 @@ def test_half_the_bits_answer_alike(kind: str) -> None:
 def test_every_pooling(pooling: str) -> None:
     model, read = classifier("bert", pooling=pooling), rows()
     expected = torch.stack([alone(model, read, number) for number in range(len(TEXTS))])
-    np.testing.assert_allclose(decisions.answers(model, read, "regression").shares, expected.numpy(), atol=1e-4)
+    np.testing.assert_allclose(decisions.predict(model, read, "regression").values, expected.numpy(), atol=1e-4)
 
 
 @pytest.mark.parametrize("context", [48, 10])
@@ -93,7 +93,7 @@ def test_each_word_is_tagged_as_if_alone(context: int) -> None:
     read = encode_words(WORDS, [text.split() for text in TEXTS], context)
     encoder = BertConfig(layers=2, heads=2, **SHAPE)
     model = shaken(TaggerConfig(encoder=encoder, labels=("a", "b", "c")).build())
-    found = decisions.answers(model, read, "single").shares
+    found = decisions.predict(model, read, "single").values
     assert read.words is not None
     assert read.word_starts is not None
     for number in range(len(read)):
@@ -105,17 +105,17 @@ def test_each_word_is_tagged_as_if_alone(context: int) -> None:
 def test_a_model_that_is_looked_into_is_asked_as_it_stands() -> None:
     """Hooks, adapted layers and training: the plain way, with the same answers."""
     model, read = classifier("pooler"), rows()
-    expected = decisions.answers(model, read, "single").shares
+    expected = decisions.predict(model, read, "single").values
     encoder: Any = model.encoder
     assert unpadded_bert.fits(encoder)
     seen: list[torch.Tensor] = []
     hook = encoder.blocks[0].register_forward_hook(lambda module, given, made: seen.append(made))
     assert not unpadded_bert.fits(encoder)
-    np.testing.assert_allclose(decisions.answers(model, read, "single").shares, expected, atol=1e-5)
+    np.testing.assert_allclose(decisions.predict(model, read, "single").values, expected, atol=1e-5)
     assert seen
     hook.remove()
     model.train()
-    np.testing.assert_allclose(decisions.answers(model, read, "single").shares, expected, atol=1e-5)
+    np.testing.assert_allclose(decisions.predict(model, read, "single").values, expected, atol=1e-5)
     assert model.training
     assert encoder.training
 
@@ -123,23 +123,23 @@ def test_a_model_that_is_looked_into_is_asked_as_it_stands() -> None:
 def test_what_was_learned_since_counts() -> None:
     """Nothing of the weights is kept between two calls."""
     model, read = classifier("pooler"), rows()
-    decisions.answers(model, read, "single")
+    decisions.predict(model, read, "single")
     shaken(model)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(0.5)
     expected = torch.stack([alone(model, read, number) for number in range(len(TEXTS))]).softmax(-1)
-    np.testing.assert_allclose(decisions.answers(model, read, "single").shares, expected.numpy(), atol=1e-5)
+    np.testing.assert_allclose(decisions.predict(model, read, "single").values, expected.numpy(), atol=1e-5)
 
 
 def test_pictures_and_nothing() -> None:
     config = ClassifierConfig(encoder=PictureCNNConfig(height=12, width_pixels=12, channels=1), labels=("a", "b"))
     model = shaken(config.build())
     pixels = np.random.default_rng(0).integers(0, 255, (9, 12, 12), dtype=np.uint8)
-    found = decisions.answers(model, pixels, "single").shares
+    found = decisions.predict(model, pixels, "single").values
     with torch.no_grad():
         expected = model(torch.from_numpy(pixels).float()[..., None] / 255).softmax(-1)
     np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
     none = encode_texts(WORDS, [], 48, pairs=False)
-    assert decisions.answers(classifier("bert"), none, "single").shares.shape[0] == 0
-    assert len(decisions.answers(classifier("bert"), encode_words(WORDS, [], 48), "single").shares) == 0
+    assert decisions.predict(classifier("bert"), none, "single").values.shape[0] == 0
+    assert len(decisions.predict(classifier("bert"), encode_words(WORDS, [], 48), "single").values) == 0

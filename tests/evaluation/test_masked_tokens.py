@@ -98,7 +98,7 @@ def test_the_same_gaps_each_time_and_the_model_stays_as_it_was(monkeypatch: pyte
     assert bert.training
     assert seen[-1] == ("scoring", 20, 20)
     assert first == scored(bert, limit=600, pseudo=60)
-    monkeypatch.setattr(masked, "TOKENS", 96)
+    monkeypatch.setattr(masked, "MAX_TOKENS", 96)
     again = scored(bert, limit=600, pseudo=60)
     assert again.values() == pytest.approx(first.values(), rel=1e-4)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from data_at_hand import real
-from qkv.evaluation.ngram_model import discounts_of, levels, probabilities, ranked
+from qkv.evaluation.ngram_model import count_ngrams, estimate_discounts, probabilities, sorted_unique
 
 A, B, C = 0, 1, 2
 
@@ -47,21 +47,21 @@ def test_single_tokens_by_hand() -> None:
 def test_discounts_by_hand() -> None:
     """Chen and Goodman's formulas on 40 counts of one, 20 of two, 10 of three and 5 of four: Y = 1/2."""
     counts = np.repeat([1, 2, 3, 4], [40, 20, 10, 5])
-    assert discounts_of(counts) == pytest.approx(
+    assert estimate_discounts(counts) == pytest.approx(
         [0, 1 - 2 * 0.5 * 20 / 40, 2 - 3 * 0.5 * 10 / 20, 3 - 4 * 0.5 * 5 / 10]
     )
 
 
 def test_counts_by_hand() -> None:
-    one, two, three = levels(np.array([A, B, A, B, C]), 3, 3)
-    assert one.plain.counts.tolist() == [2, 2, 1]
+    one, two, three = count_ngrams(np.array([A, B, A, B, C]), 3, 3)
+    assert one.occurrences.counts.tolist() == [2, 2, 1]
     assert two.keys.tolist() == [A * 3 + B, B * 3 + A, B * 3 + C]
-    assert two.plain.counts.tolist() == [2, 1, 1]
-    assert two.preceded is not None
-    assert two.preceded.counts.tolist() == [1, 1, 1]
-    assert three.plain.counts.tolist() == [1, 1, 1]  # aba, abc, bab: ab is number 0, ba number 1
-    assert three.preceded is not None
-    assert three.preceded.counts.tolist() == [1, 1, 1]
+    assert two.occurrences.counts.tolist() == [2, 1, 1]
+    assert two.continuations is not None
+    assert two.continuations.counts.tolist() == [1, 1, 1]
+    assert three.occurrences.counts.tolist() == [1, 1, 1]  # aba, abc, bab: ab is number 0, ba number 1
+    assert three.continuations is not None
+    assert three.continuations.counts.tolist() == [1, 1, 1]
 
 
 @given(
@@ -90,7 +90,9 @@ def test_no_more_is_seen_than_the_reach(known: list[int], tokens: list[int]) -> 
 @given(some.lists(some.integers(0, 2**61 - 1), min_size=1, max_size=50), some.integers(0, 60))
 def test_ranked_is_unique(keys: list[int], shift: int) -> None:
     array = np.array(keys, dtype=np.int64) >> shift
-    for own, numpys in zip(ranked(array), np.unique(array, return_inverse=True, return_counts=True), strict=True):
+    for own, numpys in zip(
+        sorted_unique(array), np.unique(array, return_inverse=True, return_counts=True), strict=True
+    ):
         assert own.tolist() == numpys.tolist()
 
 

@@ -36,8 +36,8 @@ def test_every_token_is_scored_once(tokens: int, length: int, overlap: int) -> N
     counted = [0] * tokens
     for window in windows:
         assert window.length <= length
-        assert window.fresh <= window.length
-        for place in range(window.start + window.length - window.fresh, window.start + window.length):
+        assert window.counted <= window.length
+        for place in range(window.start + window.length - window.counted, window.start + window.length):
             counted[place + 1] += 1
     assert counted == ([0] + [1] * (tokens - 1))[:tokens]
 

@@ -35,20 +35,20 @@ def test_a_label_with_its_probabilities() -> None:
     assert len(found) == 3
     for each in found:
         assert sum(each.probabilities.values()) == pytest.approx(1.0, abs=1e-5)
-        assert each.sure == max(each.probabilities.values())
-        assert each.probabilities[str(each.label)] == each.sure
+        assert each.confidence == max(each.probabilities.values())
+        assert each.probabilities[str(each.label)] == each.confidence
     assert notes == ["one of the texts is longer than the context of 12 tokens; truncated."]
     single, _ = decisions.classify(built(config), config, WORDS, [(TEXTS[2], None)])
-    assert single[0].sure == pytest.approx(found[2].sure, abs=1e-5)
+    assert single[0].confidence == pytest.approx(found[2].confidence, abs=1e-5)
     assert decisions.classify(built(config), config, WORDS, []) == ([], [])
 
 
 def test_several_labels_and_numbers() -> None:
     several = ClassifierConfig(encoder=ENCODER, labels=("a", "b", "c"), problem="multi")
-    found = decisions.decided(several, np.array([0.9, 0.2, 0.6], dtype=np.float32))
+    found = decisions.decision_of(several, np.array([0.9, 0.2, 0.6], dtype=np.float32))
     assert found.label == ("a", "c")
-    assert found.sure is None
-    assert decisions.decided(several, np.array([0.1, 0.2, 0.3], dtype=np.float32)).label == ()
+    assert found.confidence is None
+    assert decisions.decision_of(several, np.array([0.1, 0.2, 0.3], dtype=np.float32)).label == ()
     number = ClassifierConfig(encoder=ENCODER, labels=("value",), problem="regression", center=5.0, spread=2.0)
     model = built(number)
     with torch.no_grad():
@@ -63,7 +63,7 @@ def test_pairs_are_told_from_texts() -> None:
     config = ClassifierConfig(encoder=ENCODER, labels=("same", "other"), texts=2)
     found, _ = decisions.classify(built(config), config, WORDS, [("The river", "Stay"), ("The", "stone")])
     assert len(found) == 2
-    with pytest.raises(InputError, match="'The river': pairs are classified here"):
+    with pytest.raises(InputError, match="'The river': this model classifies pairs"):
         decisions.classify(built(config), config, WORDS, [("The river", None)])
     one = ClassifierConfig(encoder=ENCODER, labels=("same", "other"))  # as one from elsewhere, which does not say
     both, _ = decisions.classify(built(one), one, WORDS, [("The river", "Stay")])
@@ -83,7 +83,7 @@ def test_tags_follow_the_words() -> None:
 
 
 def test_words_of_a_text() -> None:
-    assert decisions.cut_words("Don't go, naïve well-known café (3.14)!") == [
+    assert decisions.split_words("Don't go, naïve well-known café (3.14)!") == [
         "Don't", "go", ",", "naïve", "well-known", "café", "(", "3", ".", "14", ")", "!",
     ]  # fmt: skip
 

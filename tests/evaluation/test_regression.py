@@ -95,9 +95,9 @@ def test_the_furthest_off_come_first() -> None:
 @pytest.mark.parametrize(
     ("p", "y", "said"),
     [
-        (np.ones(0), np.ones(0), "one row at least"),
-        (np.ones(3), np.ones(2), "one number a row"),
-        (np.ones((2, 1)), np.ones(2), "one number a row"),
+        (np.ones(0), np.ones(0), "one number for each row"),
+        (np.ones(3), np.ones(2), "one number for each row"),
+        (np.ones((2, 1)), np.ones(2), "one number for each row"),
         (np.array([np.nan]), np.ones(1), "diverged"),
     ],
 )

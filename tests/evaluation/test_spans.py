@@ -14,7 +14,7 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from qkv.errors import InputError
 from qkv.evaluation.intervals import paired
-from qkv.evaluation.spans import Span, f1_of, is_spans, span_score, spans
+from qkv.evaluation.spans import Span, f1_of_totals, is_spans, span_score, spans
 
 SCHEMES = ["BI", "I", "BIES", "BE", "BILU", "IE", "S"]
 TYPES = ["PER", "LOC", "MISC-OTHER"]
@@ -115,9 +115,9 @@ def test_the_interval_draws_sentences() -> None:
     assert one.f1.value is not None
     assert one.f1.high is not None
     assert one.f1.low < one.f1.value < one.f1.high
-    found = paired(one.counts, other.counts, f1_of)
+    found = paired(one.counts, other.counts, f1_of_totals)
     assert (found.first, found.second) == pytest.approx((one.f1.value, other.f1.value))
-    assert not found.noise
+    assert not found.includes_zero
 
 
 def test_a_tag_for_each_word() -> None:

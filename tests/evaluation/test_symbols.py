@@ -35,7 +35,7 @@ def test_the_nearest_reference_counts() -> None:
     true = [["T AH M EY T OW"], ["R IY D", "R EH D"], ["AH B", "EY"]]
     # T UW M AA -> T AH M EY T OW: four changes of six; R EH D is right; AH -> EY: one of one, AH B: one of two
     outputs = SymbolOutputs(said, said, true)
-    assert outputs.quick() == {"symbol_error_rate": 5 / 10, "word_error_rate": 2 / 3, "criterion": 5 / 10}
+    assert outputs.quick_scores() == {"symbol_error_rate": 5 / 10, "word_error_rate": 2 / 3, "criterion": 5 / 10}
     score = outputs.score(loss=1.5)
     symbols, words = score.scores["symbol_error_rate"], score.scores["word_error_rate"]
     assert (symbols.value, words.value, score.count) == (5 / 10, 2 / 3, 3)

@@ -10,7 +10,7 @@ import pytest
 from qkv.cli.progress import FIRST_LINE_SECONDS, LINE_SECONDS, ProgressLines
 from qkv.data.tokens import TokenStream
 from qkv.evaluation.perplexity import score
-from qkv.evaluation.timed_scoring import ENOUGH, Pace, timed
+from qkv.evaluation.timed_scoring import MIN_MEASURED_SECONDS, Pace, seconds_per_row
 from tiny import CONFIGS, stream
 
 
@@ -84,11 +84,11 @@ def test_timing_takes_no_more_rows_than_it_needs() -> None:
         asked.append(rows)
         watch.time += 0.01 * rows
 
-    assert timed(work, 1000, watch) == pytest.approx(0.01)
+    assert seconds_per_row(work, 1000, watch) == pytest.approx(0.01)
     assert asked == [4, 16, 64]
-    assert 0.01 * asked[-1] > ENOUGH
+    assert 0.01 * asked[-1] > MIN_MEASURED_SECONDS
     asked.clear()
-    timed(work, 10, watch)
+    seconds_per_row(work, 10, watch)
     assert asked == [4, 10]
 
 

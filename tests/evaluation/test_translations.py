@@ -75,8 +75,8 @@ def test_two_systems() -> None:
 
 def test_outputs_choose_their_score() -> None:
     said = outputs(GOOD)
-    assert said.quick()["criterion"] == pytest.approx(1 - said.score().quality)
+    assert said.quick_scores()["criterion"] == pytest.approx(1 - said.score().quality)
     counted = SymbolOutputs(TRUE, GOOD, [(text,) for text in TRUE])
     rate = counted.score().scores["symbol_error_rate"].value
-    assert counted.quick()["symbol_error_rate"] == rate == counted.quick()["criterion"]
+    assert counted.quick_scores()["symbol_error_rate"] == rate == counted.quick_scores()["criterion"]
     assert [row for row, _ in counted.worst(3)] == [1, 2, 4]

@@ -40,7 +40,7 @@ def alone(model: nn.Module, row: list[int], layer: int) -> torch.Tensor:
     """The text by itself, through a hook on the part that gives the layer."""
     seen: list[torch.Tensor] = []
     inside = getattr(model, "encoder", model)
-    hook = vectors.stages(inside)[layer].register_forward_hook(lambda module, given, made: seen.append(made))
+    hook = vectors.layer_modules(inside)[layer].register_forward_hook(lambda module, given, made: seen.append(made))
     with torch.no_grad():
         inside(torch.tensor([row]))
     hook.remove()
@@ -49,10 +49,10 @@ def alone(model: nn.Module, row: list[int], layer: int) -> torch.Tensor:
 
 @EVERY
 def test_each_text_has_the_vectors_it_has_alone(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "TOGETHER", 40)  # several batches
+    monkeypatch.setattr(vectors, "BATCH_TOKENS", 40)  # several batches
     model = built(ALL[name])
-    for layer in (0, 1, vectors.last(model)):
-        found = vectors.by_token(model, rows(), layer=layer)
+    for layer in (0, 1, vectors.last_layer(model)):
+        found = vectors.token_vectors(model, rows(), layer=layer)
         for row, each in zip(rows(), found, strict=True):
             torch.testing.assert_close(each, alone(model, row, layer), **CLOSE)
 
@@ -60,7 +60,7 @@ def test_each_text_has_the_vectors_it_has_alone(name: str, monkeypatch: pytest.M
 @pytest.mark.parametrize("name", ["bert", "bert, one layer", "classifier", "gpt", "modern-tied", "lstm"])
 def test_half_the_bits_point_the_same_way(name: str) -> None:
     model = built(ALL[name])
-    exact, short = vectors.pooled(model, rows()), vectors.pooled(model, rows(), precision="bf16")
+    exact, short = vectors.text_vectors(model, rows()), vectors.text_vectors(model, rows(), precision="bf16")
     assert short.dtype == torch.float32
     assert torch.cosine_similarity(exact, short).min() > 0.999
 
@@ -68,7 +68,7 @@ def test_half_the_bits_point_the_same_way(name: str) -> None:
 @pytest.mark.parametrize("name", ["bert", "bert, one layer", "classifier", "gpt", "modern-tied", "lstm"])
 def test_poolings(name: str) -> None:
     model = built(ALL[name])
-    each = vectors.by_token(model, rows())
+    each = vectors.token_vectors(model, rows())
     by_hand = {
         "mean": [x.mean(0) for x in each],
         "first": [x[0] for x in each],
@@ -76,18 +76,18 @@ def test_poolings(name: str) -> None:
         "max": [x.amax(0) for x in each],
     }
     for pool, expected in by_hand.items():
-        torch.testing.assert_close(vectors.pooled(model, rows(), pool=pool), torch.stack(expected), **CLOSE)
+        torch.testing.assert_close(vectors.text_vectors(model, rows(), pool=pool), torch.stack(expected), **CLOSE)
 
 
 def test_layers_are_joined() -> None:
     model = built(BERT)
-    last = [vectors.pooled(model, rows(), layer=layer) for layer in (2, 3, 4, 5)]
+    last = [vectors.text_vectors(model, rows(), layer=layer) for layer in (2, 3, 4, 5)]
     stacked = torch.stack(last)
-    torch.testing.assert_close(vectors.pooled(model, rows(), layer="mean"), stacked.mean(0), **CLOSE)
-    torch.testing.assert_close(vectors.pooled(model, rows(), layer="sum"), stacked.sum(0), **CLOSE)
-    torch.testing.assert_close(vectors.pooled(model, rows(), layer="concat"), torch.cat(last, -1), **CLOSE)
-    assert torch.equal(vectors.pooled(model, rows(), layer=-2), last[-2])
-    few = vectors.pooled(built(SMALL), rows(), layer="concat")
+    torch.testing.assert_close(vectors.text_vectors(model, rows(), layer="mean"), stacked.mean(0), **CLOSE)
+    torch.testing.assert_close(vectors.text_vectors(model, rows(), layer="sum"), stacked.sum(0), **CLOSE)
+    torch.testing.assert_close(vectors.text_vectors(model, rows(), layer="concat"), torch.cat(last, -1), **CLOSE)
+    assert torch.equal(vectors.text_vectors(model, rows(), layer=-2), last[-2])
+    few = vectors.text_vectors(built(SMALL), rows(), layer="concat")
     assert few.shape == (17, 48), "two layers, where there are no four"
 
 
@@ -95,7 +95,7 @@ def test_a_decoders_last_layer_is_behind_its_norm() -> None:
     """As Hugging Face has it; and no head is computed."""
     model = built(ALL["modern"])
     model.head = nn.Identity()  # would give another width
-    last = vectors.by_token(model, rows())
+    last = vectors.token_vectors(model, rows())
     torch.testing.assert_close(last[0], alone(model, rows()[0], -1), **CLOSE)
     assert last[0].shape[-1] == 24
 
@@ -110,7 +110,7 @@ def test_the_fast_path_is_the_plain_one(config: BertConfig, lengths: list[int]) 
     wanted = list(range(config.layers + 1))
     with torch.inference_mode():
         found = unpadded_bert.UnpaddedBert(model)(tokens, present, wanted)
-        expected = vectors.hidden(model, tokens, present, wanted)
+        expected = vectors.hidden_states(model, tokens, present, wanted)
     for mine, other in zip(found, expected, strict=True):
         torch.testing.assert_close(mine[present], other[present], **CLOSE)
 
@@ -118,12 +118,12 @@ def test_the_fast_path_is_the_plain_one(config: BertConfig, lengths: list[int]) 
 @pytest.mark.parametrize("size", [1, 13, 512])
 def test_threads_share_the_texts(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However they are dealt out; and afterwards there are as many threads as before."""
-    monkeypatch.setattr(unpadded_bert, "AT_ONCE", size)
+    monkeypatch.setattr(unpadded_bert, "PORTION_TOKENS", size)
     model = built(BERT)
-    expected = vectors.pooled(model, rows())
+    expected = vectors.text_vectors(model, rows())
     torch.set_num_threads(3)
     try:
-        torch.testing.assert_close(vectors.pooled(model, rows()), expected, **CLOSE)
+        torch.testing.assert_close(vectors.text_vectors(model, rows()), expected, **CLOSE)
         assert torch.get_num_threads() == 3
     finally:
         torch.set_num_threads(1)
@@ -140,7 +140,7 @@ def test_who_looks_inside_gets_the_plain_path() -> None:
     seen = []
     model.blocks[1].attention.sublayer.mixed.register_forward_hook(lambda module, given, made: seen.append(made))
     assert not unpadded_bert.fits(model)
-    vectors.pooled(model, rows())
+    vectors.text_vectors(model, rows())
     assert seen
     assert not unpadded_bert.fits(built(BERT).train())
     assert not unpadded_bert.fits(built(BERT).double())
@@ -151,27 +151,27 @@ def test_layers_that_are_not_there() -> None:
     model = built(BERT)
     for layer in (6, -7, 99):
         with pytest.raises(InputError, match=rf"layer {layer}: this model has 0 .* to 5, or -1 .* back to -6"):
-            vectors.pooled(model, rows(), layer=layer)
+            vectors.text_vectors(model, rows(), layer=layer)
 
 
 def test_widths_that_differ() -> None:
     model = built(ALL["mlp-one-layer"])
-    assert vectors.pooled(model, rows(), layer="concat").shape == (17, 29)
+    assert vectors.text_vectors(model, rows(), layer="concat").shape == (17, 29)
     with pytest.raises(InputError, match=r"widths differ \(5, 24\); take one layer, or concat"):
-        vectors.pooled(model, rows(), layer="mean")
+        vectors.text_vectors(model, rows(), layer="mean")
 
 
 def test_no_texts() -> None:
-    assert len(vectors.pooled(built(BERT), [])) == 0
-    assert vectors.by_token(built(BERT), []) == []
+    assert len(vectors.text_vectors(built(BERT), [])) == 0
+    assert vectors.token_vectors(built(BERT), []) == []
 
 
 def test_hooks_are_taken_away_and_nothing_is_left_in_inference() -> None:
     model = built(ALL["gpt"])
-    found = vectors.pooled(model, rows())
+    found = vectors.text_vectors(model, rows())
     assert not any(module._forward_hooks for module in model.modules())
     assert not found.is_inference()
-    assert not vectors.by_token(built(BERT), rows())[0].is_inference()
+    assert not vectors.token_vectors(built(BERT), rows())[0].is_inference()
     assert not torch.is_inference_mode_enabled()
 
 

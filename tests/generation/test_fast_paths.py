@@ -113,7 +113,7 @@ def reading(config: Any) -> Path:
         with torch.inference_mode():
             return model(READ).mean(1)
 
-    return Path(model, lambda: vectors.pooled(model, READ.tolist()), slow)
+    return Path(model, lambda: vectors.text_vectors(model, READ.tolist()), slow)
 
 
 PATHS: dict[str, Callable[[], Path]] = {

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 
 import minilm
 from data_at_hand import real
-from qkv.evaluation.vectors import WordAt, nearest, vectors_of_words
+from qkv.evaluation.vectors import WordInSentence, nearest_senses, vectors_of_words
 
 USES = {
     "river": [
@@ -39,18 +39,18 @@ USES = {
 }
 
 
-def sentences() -> tuple[list[WordAt], list[str]]:
+def sentences() -> tuple[list[WordInSentence], list[str]]:
     found = [(sentence.split(), use) for use, group in USES.items() for sentence in group]
-    return [WordAt(words, words.index("bank")) for words, _ in found], [use for _, use in found]
+    return [WordInSentence(words, words.index("bank")) for words, _ in found], [use for _, use in found]
 
 
-def side(archive: zipfile.ZipFile, name: str) -> tuple[list[WordAt], list[str]]:
+def side(archive: zipfile.ZipFile, name: str) -> tuple[list[WordInSentence], list[str]]:
     lines, gold = (
         io.TextIOWrapper(archive.open(f"CoarseWSD-20/bank/{name}.{part}.txt"), "utf-8").read().splitlines()
         for part in ("data", "gold")
     )
     pairs = [line.split("\t") for line in lines]
-    return [WordAt(sentence.split(), int(place)) for place, sentence in pairs], gold
+    return [WordInSentence(sentence.split(), int(place)) for place, sentence in pairs], gold
 
 
 def test_the_three_uses_come_apart() -> None:
@@ -62,7 +62,7 @@ def test_the_three_uses_come_apart() -> None:
         guesses = []
         for row in range(len(uses)):
             others = [place for place in range(len(uses)) if place != row]
-            guesses += nearest(layer[row : row + 1], layer[others], [uses[place] for place in others])
+            guesses += nearest_senses(layer[row : row + 1], layer[others], [uses[place] for place in others])
         right.append([guess == use for guess, use in zip(guesses, uses, strict=True)])
     assert [len(uses), len(right)] == [14, 7]
     assert sum(right[0]) <= 9
@@ -75,7 +75,7 @@ def test_the_three_uses_come_apart() -> None:
 
 def test_before_the_first_layer_only_the_place_differs() -> None:
     model, tokenizer = minilm.opened()
-    words = [WordAt(["the", "bank", "of", "the", "river"], 1), WordAt(["his", "bank", "account"], 1)]
+    words = [WordInSentence(["the", "bank", "of", "the", "river"], 1), WordInSentence(["his", "bank", "account"], 1)]
     first, *_, last = vectors_of_words(model, tokenizer, words)
     assert torch.equal(first[0], first[1])
     assert F.cosine_similarity(last[:1], last[1:]) < 0.8
@@ -90,7 +90,7 @@ def test_senses_of_coarsewsd() -> None:
     assert (len(known), len(asked), gold.count("1")) == (1107, 455, 22)
     accuracy, by_sense = [], []
     for one, other in zip(*(vectors_of_words(model, tokenizer, each) for each in (known, asked)), strict=True):
-        guesses = nearest(other, one, senses)
+        guesses = nearest_senses(other, one, senses)
         hits = {
             sense: [guess == sense for guess, true in zip(guesses, gold, strict=True) if true == sense]
             for sense in "01"

@@ -24,7 +24,7 @@ from qkv.blocks.tap import taps
 from qkv.config import parse, toml_values
 from qkv.data.encode import EncodedRows
 from qkv.errors import ConfigError
-from qkv.evaluation.vectors import by_token, pooled
+from qkv.evaluation.vectors import text_vectors, token_vectors
 from qkv.models.bag_of_ngrams import BagConfig
 from qkv.models.bert import BertConfig
 from qkv.models.classifier import ClassifierConfig
@@ -260,9 +260,9 @@ def test_a_fresh_classifier_learns(name: str) -> None:
 def test_vectors_by_layer_can_be_had(name: str) -> None:
     """`qkv embed` looks into a classifier; the last layer is what the pooling sees."""
     model, rows = around(name, ClassifierConfig), [[1, 2, 3], [4, 5, 6, 7, 8]]
-    for row, found in zip(rows, by_token(model, rows), strict=True):
+    for row, found in zip(rows, token_vectors(model, rows), strict=True):
         torch.testing.assert_close(found, model.encoder(torch.tensor([row]))[0], **CLOSE)
-    assert pooled(model, rows).shape == (2, 24)
+    assert text_vectors(model, rows).shape == (2, 24)
 
 
 @pytest.mark.parametrize("name", [name for name in READERS if "encoder" in name])

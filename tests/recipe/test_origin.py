@@ -110,8 +110,8 @@ def test_lora_is_kept_merged(kind: str, origins: dict[str, str], data: dict[str,
         from qkv.evaluation import decisions
 
         torch.testing.assert_close(
-            torch.from_numpy(decisions.answers(best, rows, "single").shares),
-            torch.from_numpy(decisions.answers(session.model, rows, "single").shares), atol=1e-5, rtol=1e-4,
+            torch.from_numpy(decisions.predict(best, rows, "single").values),
+            torch.from_numpy(decisions.predict(session.model, rows, "single").values), atol=1e-5, rtol=1e-4,
         )  # fmt: skip
 
 
@@ -234,7 +234,7 @@ def test_mistakes_are_named(origins: dict[str, str], data: dict[str, Path], tmp_
         begin(start=str(bag.run.folder), lora=4)
     with pytest.raises(ConfigError, match=r"model\.layers: sizes are those of the model it starts from"):
         begin(start=origins["bert"], model={"layers": 3})
-    with pytest.raises(ConfigError, match="images are learned from scratch"):
+    with pytest.raises(ConfigError, match="models of images are trained from scratch"):
         begin("images", start=origins["bert"])
     with pytest.raises(InputError, match="no such model"):
         begin(start=str(tmp_path / "gone"))

@@ -245,10 +245,10 @@ def test_minilm_is_the_real_one() -> None:
         expected = theirs(**given, output_hidden_states=True)
         means = [state[real].mean(0) for state, real in zip(expected.last_hidden_state, mask, strict=True)]
     for number, state in enumerate(expected.hidden_states):
-        found = vectors.by_token(model, rows, layer=number)
+        found = vectors.token_vectors(model, rows, layer=number)
         for row in range(len(rows)):
             torch.testing.assert_close(found[row], state[row][mask[row]], atol=1e-5, rtol=1e-5)
-    found = vectors.pooled(model, rows)
+    found = vectors.text_vectors(model, rows)
     torch.testing.assert_close(found, torch.stack(means), atol=1e-5, rtol=1e-5)
     near = nn.functional.cosine_similarity(found[:1], found[1:4])
     assert [round(value, 3) for value in near.tolist()] == [0.943, 0.695, 0.257]

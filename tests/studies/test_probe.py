@@ -61,7 +61,7 @@ def test_words_are_their_first_pieces_in_parts_of_long_sentences_too(opened: Pre
     found = layer_vectors(opened.bundle.model, opened.tokenizer, side)  # type: ignore[arg-type]
     assert {len(each) for each in found} == {len(side.targets)} == {20}
     short = opened.embed(" ".join(words[:4]), layer=1, pool="none")[0]
-    starts = [place for place, piece in enumerate(short.pieces) if not piece.startswith(("##", "["))]
+    starts = [place for place, piece in enumerate(short.tokens) if not piece.startswith(("##", "["))]
     np.testing.assert_allclose(found[1][14:18], short.vectors[starts].numpy(), atol=1e-5)
 
 

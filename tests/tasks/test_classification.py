@@ -148,7 +148,7 @@ def test_numbers_are_predicted_in_their_own_size(data: dict[str, Path], tmp_path
     assert config.center == pytest.approx(2.375, abs=0.1)
     assert config.spread == pytest.approx(1.125, abs=0.1)
     found = session.task.score_split(session.recipe, session.model, "valid")
-    assert found.answers.mean() == pytest.approx(2.375, abs=0.5)
+    assert found.predictions.mean() == pytest.approx(2.375, abs=0.5)
 
 
 @pytest.mark.parametrize("name", ["gru", "bag", "encoder"])
@@ -160,11 +160,11 @@ def test_large_numbers_are_not_rounded_under_bf16(name: str, tmp_path: Path) -> 
     ]
     table.write_text("\n".join(["text,year", *rows]), encoding="utf-8")
     session = begun(table, tmp_path / "run", "regression", model={"kind": name}, training={"dtype": "bf16"})
-    answers = session.task.score_split(session.recipe, session.model, "valid").answers
-    assert answers.dtype == np.float32
-    assert np.ptp(answers) < 8  # an untrained model: near the mean
-    assert len(np.unique(answers)) > 1
-    assert np.abs(answers / 8 - np.round(answers / 8)).max() > 1e-3
+    predictions = session.task.score_split(session.recipe, session.model, "valid").predictions
+    assert predictions.dtype == np.float32
+    assert np.ptp(predictions) < 8  # an untrained model: near the mean
+    assert len(np.unique(predictions)) > 1
+    assert np.abs(predictions / 8 - np.round(predictions / 8)).max() > 1e-3
 
 
 def test_what_is_said_is_kept(data: dict[str, Path], tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from qkv.doctor.labelled import LabelledBaselines
 from qkv.evaluation import ngram_model as ngrams
 from qkv.evaluation import text_baselines
 from qkv.evaluation.intervals import mean
-from qkv.evaluation.labelled_evaluation import score_answers, score_examples, score_tags
+from qkv.evaluation.labelled_evaluation import score_examples, score_predictions, score_tags
 from qkv.evaluation.perplexity import WindowPlan
 from qkv.evaluation.significance import RowStatistics, estimate
 from qkv.evaluation.spans import is_spans
@@ -57,10 +57,10 @@ def test_all_training_tokens_are_counted_however_short_the_run(tmp_path: Path) -
     doctor, train = Doctor(session, session.task.prepared), session.task.prepared.train.tokens
     found, vocabulary = doctor.baselines, session.task.prepared.tokenizer.vocabulary
     assert len(train) > 150_000
-    assert found.counted == found.of == len(train)
+    assert found.counted == found.training_tokens == len(train)
     tokens = session.task.prepared.valid.tokens
     plan = WindowPlan(len(tokens), 16, 16)
-    places, reach = plan.predictions_of(plan.spread(None))
+    places, reach = plan.predictions_of(plan.evenly_spaced(None))
     few = ngrams.probabilities(text_baselines.spread(train, len(train) // 8), vocabulary, 6, tokens, places, reach)
     all_of_it = ngrams.probabilities(train, vocabulary, 6, tokens, places, reach)
     low, high = (found.bits(float((-np.log(each)).mean(axis=1).min())) for each in (all_of_it, few))
@@ -117,7 +117,7 @@ def test_the_baselines_are_of_the_windows_that_were_scored(tmp_path: Path) -> No
 
 def test_a_smaller_sample_of_windows_is_part_of_a_larger_one() -> None:
     plan = WindowPlan(100_000, 16, 16)
-    samples = [set(plan.spread(limit)) for limit in (500, 4_000, 30_000, 99_000, None)]
+    samples = [set(plan.evenly_spaced(limit)) for limit in (500, 4_000, 30_000, 99_000, None)]
     assert all(small < large for small, large in pairwise(samples))
     assert [len(each) for each in samples[:3]] == [31, 250, 1875]
     for count, most in ((10, 10), (1000, 7), (1000, 999), (1, 1)):
@@ -155,7 +155,9 @@ def test_baselines_are_scored_on_the_rows_of_the_model(task: str, tmp_path: Path
     baselines = LabelledBaselines(found, opened.problem)
     for rows in (found.valid.rows, found.valid.rows[: len(found.valid) // 2]):
         scored = replace(found.valid, rows=rows)
-        answers = baselines.answered[1].answers  # of all validation rows: the table must take those of the scored ones
+        answers = baselines.fitted[
+            1
+        ].predictions  # of all validation rows: the table must take those of the scored ones
         kept = np.isin(found.valid.rows, rows)
         if isinstance(found.valid, TagExamples):
             kept = np.repeat(kept, found.valid.lengths)
@@ -170,20 +172,20 @@ def by_hand(found: Any, scored: Any, problem: str) -> float:
     train, names = found.train.targets, scored.labels.names
     if problem == "regression":
         answers = np.full((len(scored), 1), train.mean(), dtype=np.float32)
-        return score_answers(answers, scored.targets, names, "regression").loss
+        return score_predictions(answers, scored.targets, names, "regression").loss
     if problem == "multi":
         best = max(
-            (score_answers(table(train, count, len(train)), train, names, "multi").value, -count)
+            (score_predictions(table(train, count, len(train)), train, names, "multi").value, -count)
             for count in range(1, len(names) + 1)
         )
-        return score_answers(table(train, -best[1], len(scored)), scored.targets, names, "multi").value
+        return score_predictions(table(train, -best[1], len(scored)), scored.targets, names, "multi").value
     answers = np.zeros((len(scored.targets), len(names)), dtype=np.float32)
     answers[:, np.bincount(train).argmax()] = 1.0
     if found.task == "tagging":
         made = score_tags(answers, scored)
         assert made.name == ("span_f1" if is_spans(names) else "accuracy")
         return made.value
-    return score_answers(answers, scored.targets, names, "single").value
+    return score_predictions(answers, scored.targets, names, "single").value
 
 
 def table(train: np.ndarray, count: int, rows: int) -> np.ndarray:

@@ -105,7 +105,7 @@ def test_a_score_is_that_of_the_chosen_tags(tmp_path: Path) -> None:
     valid = session.task.prepared.labelled.valid  # type: ignore[attr-defined]
     sentences = [list(example.words) for example in valid]
     rows = encode_words(opened.tokenizer, sentences, opened.bundle.config.context)
-    found = decisions.answers(opened.bundle.model, rows, "single")
+    found = decisions.predict(opened.bundle.model, rows, "single")
     assert found.chosen is not None
     given = [word.tag for words in opened.tag(sentences) for word in words]
     assert given == [opened.bundle.config.labels[tag] for tag in found.chosen.tolist()]

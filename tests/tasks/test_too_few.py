@@ -72,7 +72,7 @@ def test_every_verb_refuses_them(kind: str, verb: str, tmp_path: Path, capsys: p
     start = []
     if verb == "finetune":
         if kind in ("images", "numbers"):
-            pytest.skip("models of images and numbers are learned from scratch")
+            pytest.skip("models of images and numbers are trained from scratch")
         start = [str(origin(tmp_path / "start", "gpt" if kind == "text" else "bert"))]
     assert run([verb, *start, *files, *VERBS[verb], "--run", str(tmp_path / "run")], False) == 2
     message = capsys.readouterr().err.splitlines()[-1]

@@ -27,7 +27,7 @@ BASELINES = Baselines(
     shared=0.0,
     repeated=0.0,
     counted=900_000,
-    of=900_000,
+    training_tokens=900_000,
     seconds=0.1,
 )
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from qkv.api import Model
-    from qkv.evaluation.vectors import Layer, Tokens
+    from qkv.evaluation.vectors import Layer, TokenVectors
 
 OUTPUT_ENDINGS = (".npy", ".parquet", ".jsonl")
 BATCH_TEXTS = 256
@@ -150,16 +150,16 @@ def parse_layer(layer: str) -> Layer:
         raise InputError(f"--layer {layer}: expected a number (-1: the last), mean, sum or concat.") from None
 
 
-def json_values(text: str, vectors: Tensor | Tokens) -> dict[str, object]:
+def json_values(text: str, vectors: Tensor | TokenVectors) -> dict[str, object]:
     """A text with its vector or with the vectors of its tokens."""
-    from qkv.evaluation.vectors import Tokens
+    from qkv.evaluation.vectors import TokenVectors
 
-    if isinstance(vectors, Tokens):
-        return {"text": text, "tokens": vectors.ids, "pieces": vectors.pieces, "vectors": vectors.vectors.tolist()}
+    if isinstance(vectors, TokenVectors):
+        return {"text": text, "tokens": vectors.ids, "pieces": vectors.tokens, "vectors": vectors.vectors.tolist()}
     return {"text": text, "vector": vectors.tolist()}
 
 
-def write_vectors(path: Path, texts: list[str], vectors: Tensor | list[Tokens]) -> None:
+def write_vectors(path: Path, texts: list[str], vectors: Tensor | list[TokenVectors]) -> None:
     import numpy as np
     import torch
 
@@ -193,10 +193,10 @@ def cosine_table(texts: list[str], vectors: Tensor) -> TableSection:
     return TableSection("cosines on the right" if numbers else "", ["text", "width", "length", *numbers], rows)
 
 
-def token_tables(texts: list[str], vectors: list[Tokens]) -> Iterator[TableSection]:
+def token_tables(texts: list[str], vectors: list[TokenVectors]) -> Iterator[TableSection]:
     for text, tokens in list(zip(texts, vectors, strict=True))[:SHOWN_TEXTS]:
         lengths = (f"{length:.3f}" for length in tokens.vectors.norm(dim=-1).tolist())
-        rows = list(zip(map(repr, tokens.pieces), tokens.ids, lengths, strict=True))
+        rows = list(zip(map(repr, tokens.tokens), tokens.ids, lengths, strict=True))
         yield TableSection(shortened(text, 100), ("token", "id", "length"), rows)
 
 
@@ -257,7 +257,7 @@ def print_probe(model: str, files: list[str], label: str | None, picture: Path |
     from qkv.data.corpus import ExamplesConfig
     from qkv.data.read_examples import read_examples
     from qkv.evaluation.intervals import interval_text
-    from qkv.evaluation.labelled_evaluation import NAMES
+    from qkv.evaluation.labelled_evaluation import LABELLED_TITLES
     from qkv.studies import picture as pictures
     from qkv.studies.linear_probe import NEED, probe, summarize
 
@@ -271,14 +271,15 @@ def print_probe(model: str, files: list[str], label: str | None, picture: Path |
     layers = probe(opened.module.eval(), opened.tokenizer, data)
     metric = layers[0].score.name
     if picture is not None:
-        scores = [(float(layer.layer), layer.score.figure) for layer in layers]
-        pictures.draw_curves(picture, {opened.bundle.config.kind: scores}, f"{NAMES[metric]} by layer", "layer")
+        scores = [(float(layer.layer), layer.score.main_score) for layer in layers]
+        title = f"{LABELLED_TITLES[metric]} by layer"
+        pictures.draw_curves(picture, {opened.bundle.config.kind: scores}, title, "layer")
     summary = summarize(layers)
     if json:
         return print_json({"metric": metric, "layers": [layer.values() for layer in layers], "summary": summary})
     rows = []
     for layer in layers:
-        score = layer.score.figure
+        score = layer.score.main_score
         interval = interval_text(score.low, score.high)
         rows.append((layer.layer, "-" if score.value is None else f"{score.value:.4f}", interval))
-    return print_sections(TableSection("", ("layer", NAMES[metric], "95 %"), rows), lines("", summary))
+    return print_sections(TableSection("", ("layer", LABELLED_TITLES[metric], "95 %"), rows), lines("", summary))

@@ -219,14 +219,14 @@ def _main_scores(scores: dict[str, Any]) -> str:
     """The one or two scores that matter most, with their names."""
     if "bits_per_byte" in scores:
         return f"{scores['bits_per_byte']:.3f} bits per byte"
-    from qkv.evaluation.labelled_evaluation import NAMES
+    from qkv.evaluation.labelled_evaluation import LABELLED_TITLES
 
     named = [
-        (NAMES.get(key, key.replace("_", " ")), value)
+        (LABELLED_TITLES.get(key, key.replace("_", " ")), value)
         for key, value in scores.items()
         if key not in ("loss", "criterion", "parts") and isinstance(value, float)
     ]
-    count = 2 if len(named) > 1 and named[1][0] == NAMES["macro_f1"] else 1
+    count = 2 if len(named) > 1 and named[1][0] == LABELLED_TITLES["macro_f1"] else 1
     return ", ".join(f"{name} {value:.4f}" for name, value in named[:count])
 
 

@@ -231,7 +231,7 @@ def train_and_report(session: Session, tensorboard: bool, json: bool) -> None:
     print_message(*session.task.plan(session, doctor))
     events = session.run.events(session.state, session.objective)
     with tensorboard_writer(folder, tensorboard) as write_event:
-        for event in show_training(events, session, doctor.watch if doctor else None):
+        for event in show_training(events, session, doctor.early_warning if doctor else None):
             write_event(event)
     try:
         values = finish(session, doctor, quiet=json)

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from qkv.evaluation.intervals import Difference, Estimate, Verdict, interval_text, telling_digits
+from qkv.evaluation.intervals import Difference, Estimate, Verdict, distinguishing_digits, interval_text
 from qkv.evaluation.significance import RowStatistics, difference, estimate
 
 
 @dataclass(frozen=True)
 class ComparedBaseline:
     """A baseline, and whether the model is better. `part` says on how much of the training data it was fitted, if not
-    on all; `difference` is the model's score less its own, None where it has no score of single rows."""
+    on all; `difference` is the model's score minus its own, None if its rows are not scored one by one."""
 
     name: str
     score: Estimate
@@ -82,16 +82,16 @@ class BaselineTable:
         score = f"{self.metric} {self.number(own.value)}{f' ({interval})' if interval else ''} on {self.rows}"
         if strongest is None:
             return [f"{score}."]
-        said = [f"{score}: {self._compared_with(strongest)}."]
+        sentences = [f"{score}: {self._compared_with(strongest)}."]
         beaten = [baseline for baseline in self.baselines if baseline.verdict == "better"]
         if strongest.verdict != "better":
             if beaten:
                 sign = -1 if self.lower_is_better else 1
                 best = max(beaten, key=lambda baseline: sign * (baseline.score.value or 0.0))
-                said.append(f"It is {self._compared_with(best)}.")
+                sentences.append(f"It is {self._compared_with(best)}.")
             elif len(self.baselines) > 1:
-                said.append("It is better than none of the baselines.")
-        return said
+                sentences.append("It is better than none of the baselines.")
+        return sentences
 
     def _compared_with(self, baseline: ComparedBaseline) -> str:
         name = f"{baseline.title}, {self.number(baseline.score.value)}"
@@ -100,7 +100,7 @@ class BaselineTable:
             return f"equal to {name}; no row differs"
         if compared is None:
             return f"{_preposition(baseline.verdict)} {name}"
-        digits = telling_digits(compared.low, compared.high, self.digits)
+        digits = distinguishing_digits(compared.low, compared.high, self.digits)
         interval = interval_text(compared.low, compared.high, digits, "+")
         apart = f"the difference is {compared.difference:+.{digits}f} ({interval})"
         partial = " and fitted on all of it the baseline may be better" if baseline.part else ""
@@ -132,13 +132,13 @@ def compared(
     part: str = "",
     exact: bool = False,
 ) -> ComparedBaseline:
-    """A baseline compared with the model by the paired test, on the same rows. An `exact` score is that of all rows
-    that there may be, and has no interval."""
-    found = difference([model], [baseline])
+    """A baseline compared with the model by the paired test, on the same rows. An `exact` score has no sampling
+    error and no interval."""
+    result = difference([model], [baseline])
     if exact:
-        verdict = found.verdict(lower_is_better=lower_is_better)
-        return ComparedBaseline(name, Estimate(baseline.value), verdict, found, part)
-    return ComparedBaseline(name, estimate([baseline]), found.verdict(lower_is_better=lower_is_better), found, part)
+        verdict = result.verdict(lower_is_better=lower_is_better)
+        return ComparedBaseline(name, Estimate(baseline.value), verdict, result, part)
+    return ComparedBaseline(name, estimate([baseline]), result.verdict(lower_is_better=lower_is_better), result, part)
 
 
 def compared_with_number(

@@ -18,7 +18,7 @@ from qkv.data.prepare import Prepared
 from qkv.doctor import messages
 from qkv.doctor.baseline_table import BaselineTable, compared, compared_with_number
 from qkv.evaluation import text_baselines
-from qkv.evaluation.intervals import Estimate, share_of_totals
+from qkv.evaluation.intervals import Estimate, ratio_of_totals
 from qkv.evaluation.perplexity import Score, WindowPlan
 from qkv.evaluation.significance import RowStatistics
 from qkv.evaluation.text_baselines import Baselines
@@ -85,7 +85,7 @@ class Doctor:
     def __init__(self, session: ExaminedSession, prepared: Prepared) -> None:
         self.session, self.prepared = session, prepared
         self.epoch_steps = session.objective.samples / session.recipe.training.batch
-        self.watch = EarlyWarning(self.epoch_steps, metrics_log.read(session.run.folder / "metrics.jsonl"))
+        self.early_warning = EarlyWarning(self.epoch_steps, metrics_log.read(session.run.folder / "metrics.jsonl"))
         self.max_counted = self._max_counted()
         self.baselines = self._measure_baselines()
 
@@ -102,36 +102,36 @@ class Doctor:
         recipe, prepared, plan = self.session.recipe, self.prepared, self.window_plan
         limit = resolve.final_tokens(recipe)
         if scored is None:
-            planned = plan.spread(limit)
-            self.measured_windows = np.asarray(plan.spread(max(MIN_MEASURED_TOKENS, limit + limit // 4)))
+            planned = plan.evenly_spaced(limit)
+            self.measured_windows = np.asarray(plan.evenly_spaced(max(MIN_MEASURED_TOKENS, limit + limit // 4)))
         else:
             planned = scored
             self.measured_windows = np.asarray(scored)
         self.planned_windows = np.asarray(planned)
-        places, reach = plan.predictions_of(self.measured_windows.tolist())
-        sizes = [plan[window].fresh for window in self.measured_windows.tolist()]
+        positions, reach = plan.predictions_of(self.measured_windows.tolist())
+        sizes = [plan[window].counted for window in self.measured_windows.tolist()]
         with devices.enough_memory(recipe.training, recipe.model.context):
             self.measured = text_baselines.measure(
                 prepared.train,
                 prepared.valid,
                 prepared.tokenizer.vocabulary,
-                places,
+                positions,
                 reach,
-                spell=self.spell,
+                decode=self.decode,
                 max_tokens=self.max_counted,
                 groups=np.repeat(np.arange(len(sizes)), sizes),
-                packed=plan.predictions_of(planned)[0],
+                compressed=plan.predictions_of(planned)[0],
             )
-        return self.measured.on(np.searchsorted(self.measured_windows, self.planned_windows))
+        return self.measured.for_groups(np.searchsorted(self.measured_windows, self.planned_windows))
 
     def _baselines_on(self, windows: Sequence[int]) -> Baselines:
         """The baselines on some of the measured windows."""
         prepared, clock = self.prepared, self.session.run.clock
         no_time = clock is not None and not clock.minutes_left()  # for compressors, which take about a second
-        places, _ = self.window_plan.predictions_of(windows)
-        spell = None if no_time else self.spell
-        compressed = text_baselines.compressors(prepared.train, prepared.valid, places, spell, self.max_counted)
-        return replace(self.measured.on(np.searchsorted(self.measured_windows, windows)), **compressed)
+        positions, _ = self.window_plan.predictions_of(windows)
+        decode = None if no_time else self.decode
+        compressed = text_baselines.compressors(prepared.train, prepared.valid, positions, decode, self.max_counted)
+        return replace(self.measured.for_groups(np.searchsorted(self.measured_windows, windows)), **compressed)
 
     def table(self, score: Score) -> BaselineTable:
         """The model compared with the baselines on the windows that were scored; `measured` holds all of these."""
@@ -148,13 +148,13 @@ class Doctor:
             return RowStatistics(
                 "bits_per_byte",
                 rows,
-                lambda totals, rows: baselines.bits(1.0) * share_of_totals(totals, rows),
+                lambda totals, rows: baselines.bits(1.0) * ratio_of_totals(totals, rows),
                 (0.0, highest),
             )
 
         own, part = (
             statistics(score.sums),
-            "" if baselines.whole else f"{baselines.counted:,} of {baselines.of:,} tokens",
+            "" if baselines.counted_all else f"{baselines.counted:,} of {baselines.training_tokens:,} tokens",
         )
         with_rows = {
             GUESSING: (baselines.uniform * sizes, ""),
@@ -166,7 +166,8 @@ class Doctor:
             for name, (sums, part) in with_rows.items()
         ]
         bits = Estimate(score.bits_per_byte, score.bits_per_byte_low, score.bits_per_byte_high)
-        part = "" if baselines.packed_after_all else f"{baselines.packed_after:,} of {baselines.packed_of:,} bytes"
+        seen = f"{baselines.priming_bytes:,} of {baselines.training_bytes:,} bytes"
+        part = "" if baselines.compressed_after_all else seen
         for name, value in (("gzip", baselines.gzip), ("xz", baselines.xz)):
             if value is not None:
                 systems.append(compared_with_number(name, value, bits, lower_is_better=True, part=part))
@@ -176,7 +177,7 @@ class Doctor:
         )
 
     @property
-    def spell(self) -> Callable[[NDArray[Any]], bytes] | None:
+    def decode(self) -> Callable[[NDArray[Any]], bytes] | None:
         """A function from tokens to the bytes of their text, in which a special token is one byte; None if the
         tokenizer loses text."""
         tokenizer = self.prepared.tokenizer
@@ -185,22 +186,23 @@ class Doctor:
     def _max_counted(self) -> int:
         """The number of training tokens that can be counted in the time."""
         if self.session.run.clock is None:
-            return text_baselines.COUNTED
+            return text_baselines.MAX_COUNTED
         clock = self.session.run.clock
         seconds = COUNTING_SHARE * 60 * clock.minutes_left() * clock.share
-        return min(text_baselines.COUNTED, max(MIN_COUNTED_TOKENS, int(seconds * text_baselines.A_SECOND)))
+        affordable = int(seconds * text_baselines.COUNTED_PER_SECOND)
+        return min(text_baselines.MAX_COUNTED, max(MIN_COUNTED_TOKENS, affordable))
 
     def baselines_line(self) -> str:
         """The baselines in one line, to compare the falling loss with."""
         baselines = self.baselines
-        part = "" if baselines.whole else f" (of {baselines.counted:,} tokens)"
+        part = "" if baselines.counted_all else f" (of {baselines.counted:,} tokens)"
         counts = [
             f"{baselines.bits(baselines.uniform):.2f} guessing",
             f"{baselines.bits(baselines.unigram):.2f} single tokens",
             f"{baselines.bits(baselines.ngram):.2f} {baselines.order}-grams{part}",
         ]
         if baselines.xz is not None:
-            part = "" if baselines.packed_after_all else f" (of {baselines.packed_after:,} bytes)"
+            part = "" if baselines.compressed_after_all else f" (of {baselines.priming_bytes:,} bytes)"
             counts.append(f"{baselines.xz:.2f} xz{part}")
         return f"bits per byte by counting alone: {', '.join(counts)}"
 

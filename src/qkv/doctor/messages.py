@@ -110,7 +110,7 @@ def side_remark(diagnosis: Diagnosis, baselines: Baselines) -> str:
 def shared_share(baselines: Baselines) -> str:
     """The share of the validation text that is also in the training text; a lower bound if only a part of the training
     text was searched."""
-    searched_all = baselines.searched is None or baselines.searched >= baselines.of
+    searched_all = baselines.searched is None or baselines.searched >= baselines.training_tokens
     return f"{'' if searched_all else 'at least '}{baselines.shared:.0%}"
 
 

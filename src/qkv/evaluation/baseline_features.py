@@ -80,7 +80,7 @@ class ColumnFeatures:
 
 
 def word_features(words: Sequence[str]) -> Iterator[list[str]]:
-    """The features of each word of a sentence, with a letter for the kind of each feature."""
+    """The features of each word of a sentence; a letter or a hyphen in each marks its kind."""
     for position, word in enumerate(words):
         lower = word.lower()
         before = words[position - 1].lower() if position else "<s>"

@@ -1,12 +1,12 @@
-"""Metrics of classes, from counts: the list that `qkv compare --metric` takes. To add one, write its function and its
-line of `METRICS`; `qkv evaluate` reports it as well.
+"""Metrics of classifiers, computed from counts: the list that `qkv compare --metric` takes. To add a metric, write its
+function and its line of `METRICS`; `qkv evaluate` reports it as well.
 
-A function gets, for each class, how often an answer was rightly the class, was the class, and should have been the
-class: (..., C) each. It gives a score for each of the leading places. numpy is imported late: help names the metrics.
+A function takes the numbers of correct predictions, of predictions and of true examples of each class, (..., C) each,
+and returns scores, (...). numpy is imported late, because the help of the command line lists the metrics.
 
-    accuracy     the share of rows that are right; for one class a row it is also micro-F1
-    macro-F1     the mean of the classes' F1, rare ones counting as much as frequent ones
-    matthews     the correlation of truth and answer (Matthews 1975, for several classes Gorodkin 2004); CoLA's metric
+    accuracy     the share of rows that are classified correctly; with one class a row it is also micro-F1
+    macro-F1     the mean of the F1 of all classes, rare or frequent, with equal weights
+    matthews     the correlation of true and predicted classes (Matthews 1975; several: Gorodkin 2004); CoLA's metric
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ClassMetric:
-    """A metric: its title in tables, and its function of the counts."""
+    """A metric, with its title in tables and its function of the counts."""
 
     title: str
     score: CountScore
-    classes: int | None = None  # how many classes it is for
+    classes: int | None = None  # the number of classes that it needs; None: any
     limits: tuple[float, float] = (0.0, 1.0)  # its lowest and its highest value
 
 
 def ratio(part: Array, whole: Array) -> Array:
-    """0 where the whole is 0."""
+    """`part / whole`, and 0 where `whole` is 0."""
     import numpy as np
 
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
@@ -49,8 +49,8 @@ def accuracy(correct: Array, predicted: Array, support: Array) -> Array:
     return ratio(correct.sum(-1), support.sum(-1))
 
 
-def f1_of_the_second(correct: Array, predicted: Array, support: Array) -> Array:
-    """Of the second of two classes, which is called 1 or yes."""
+def binary_f1(correct: Array, predicted: Array, support: Array) -> Array:
+    """The F1 of the second of two classes, the positive one (1 or yes)."""
     return f1(correct[..., 1], predicted[..., 1], support[..., 1])
 
 
@@ -59,7 +59,7 @@ def macro_f1(correct: Array, predicted: Array, support: Array) -> Array:
 
 
 def matthews(correct: Array, predicted: Array, support: Array) -> Array:
-    """0 where there is one true class, or one answer, only."""
+    """The correlation; 0 if all rows have the same true class, or the same predicted one."""
     import numpy as np
 
     correct, predicted, support = (np.asarray(counts, np.float64) for counts in (correct, predicted, support))
@@ -70,7 +70,7 @@ def matthews(correct: Array, predicted: Array, support: Array) -> Array:
 
 METRICS = {
     "accuracy": ClassMetric("accuracy", accuracy),
-    "f1": ClassMetric("F1", f1_of_the_second, classes=2),
+    "f1": ClassMetric("F1", binary_f1, classes=2),
     "macro_f1": ClassMetric("macro-F1", macro_f1),
     "matthews": ClassMetric("Matthews", matthews, limits=(-1.0, 1.0)),
 }

@@ -30,16 +30,16 @@ from qkv.data.examples import Examples, ImageExamples, Labelled, NumberExamples,
 from qkv.errors import is_installed
 from qkv.evaluation.baseline_features import ColumnFeatures, Features, PixelFeatures, TaggedWordFeatures, WordCounts
 from qkv.evaluation.class_metrics import f1
-from qkv.evaluation.classification_metrics import CERTAIN
+from qkv.evaluation.classification_metrics import LABEL_THRESHOLD
 from qkv.evaluation.labelled_evaluation import score_examples
 from qkv.objectives.classification import Problem
 
 Array = NDArray[Any]
 Predict = Callable[[Examples], Array]  # gives the probabilities of all labels, or numbers
 
-USUAL_C = 4.0
-C_VALUES = (16.0, USUAL_C, 1.0)  # scikit-learn's C: a larger one regularizes less
-MAX_TUNED_EXAMPLES = 200_000  # with more examples, only the usual C is tried
+DEFAULT_C = 4.0
+C_VALUES = (16.0, DEFAULT_C, 1.0)  # scikit-learn's C: a larger one regularizes less
+MAX_TUNED_EXAMPLES = 200_000  # with more examples, only the default C is tried
 MAX_ITERATIONS = 300
 TF_IDF = "TF-IDF + logistic"
 RIDGE = "TF-IDF + ridge"
@@ -119,9 +119,9 @@ def _fit_majority(data: Labelled, problem: Problem) -> tuple[Predict, int]:
     elif problem == "regression":
         prediction = targets.astype(np.float64).mean(keepdims=True)
     else:
-        prediction = np.minimum(targets.mean(axis=0), CERTAIN)
+        prediction = np.minimum(targets.mean(axis=0), LABEL_THRESHOLD)
         chosen = best_constant_labels(targets)
-        prediction[chosen] = np.maximum(targets[:, chosen].mean(axis=0), CERTAIN + 0.01)
+        prediction[chosen] = np.maximum(targets[:, chosen].mean(axis=0), LABEL_THRESHOLD + 0.01)
     return lambda examples: np.tile(prediction, (len(examples.targets), 1)), 0
 
 
@@ -129,13 +129,13 @@ def best_constant_labels(targets: Array) -> list[int]:
     """The set of labels that has the best micro-F1 when it is given to every example."""
     counts = targets.sum(axis=0)
     order = np.argsort(-counts, kind="stable")
-    right, labels = np.cumsum(counts[order]), np.arange(1, len(order) + 1)
-    best = int(np.argmax(f1(right, labels * len(targets), np.array(counts.sum()))))
+    correct, labels = np.cumsum(counts[order]), np.arange(1, len(order) + 1)
+    best = int(np.argmax(f1(correct, labels * len(targets), np.array(counts.sum()))))
     return [int(label) for label in order[: best + 1]]
 
 
 def constant_in_words(data: Labelled, problem: Problem) -> str:
-    """The answer of the majority baseline, which is the same for every example."""
+    """The constant prediction of the majority baseline, in words."""
     targets, names = data.train.targets, data.train.labels.names
     if problem == "regression":
         return f"{float(targets.mean()):.3f}"
@@ -169,7 +169,7 @@ def _fit_linear(data: Labelled, problem: Problem, features: Features, c_values: 
         return score_examples(candidate[0](data.valid).astype(np.float32), data.valid, problem).value
 
     if len(c_values) == 1 or len(data.train) >= MAX_TUNED_EXAMPLES:
-        return fit(USUAL_C)
+        return fit(DEFAULT_C)
     return max(map(fit, c_values), key=validation_score)
 
 

@@ -22,28 +22,27 @@ from numpy.typing import NDArray
 
 from qkv.data.examples import Examples, TagExamples
 from qkv.errors import InputError
-from qkv.evaluation import labelled_evaluation
 from qkv.evaluation.class_metrics import METRICS, f1
 from qkv.evaluation.classification_metrics import ClassScore, MultilabelScore
 from qkv.evaluation.intervals import (
     CORRELATION,
-    SHARE,
+    PROPORTION,
     Difference,
     Estimate,
     Limits,
     bootstrap,
     mean,
     paired,
-    share,
-    share_of_totals,
+    proportion,
+    ratio_of_totals,
 )
-from qkv.evaluation.labelled_evaluation import LabelledScore, score_examples
+from qkv.evaluation.labelled_evaluation import LABELLED_TITLES, LabelledScore, score_examples
 from qkv.evaluation.regression import NumberScore
 from qkv.objectives.classification import Problem
 
 Array = NDArray[Any]
 ScoreOfTotals = Callable[[Array, int], Array]  # totals of statistics (B, K), and the number of rows -> scores (B,)
-NAMES = {**labelled_evaluation.NAMES, "bits_per_byte": "bits per byte", "squared_error": "mean squared error"}
+METRIC_TITLES = {**LABELLED_TITLES, "bits_per_byte": "bits per byte", "squared_error": "mean squared error"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class RowStatistics:
     name: str
     rows: Array = field(repr=False)
     score: ScoreOfTotals
-    limits: Limits = SHARE  # of the score
+    limits: Limits = PROPORTION  # of the score
 
     @property
     def value(self) -> float:
@@ -79,19 +78,19 @@ def row_statistics(result: LabelledScore, examples: Examples, metric: str = "aut
         return RowStatistics(metric, statistics, by_class, class_metric.limits)
     if isinstance(examples, TagExamples):
         rows = np.stack([_sentence_sums(score.correct, examples), examples.lengths], axis=1)
-        return RowStatistics("accuracy", rows, share_of_totals)
+        return RowStatistics("accuracy", rows, ratio_of_totals)
     return RowStatistics("accuracy", score.correct[:, None].astype(np.int64), mean)
 
 
 def compared_statistics(
-    answers: Array, examples: Examples, problem: Problem, chosen: Array | None = None
+    predictions: Array, examples: Examples, problem: Problem, chosen: Array | None = None
 ) -> RowStatistics:
     """The statistics by which a model is compared with its baselines: the metric of the task and, for numbers, the
-    squared error, because the answers of a constant have no correlation."""
+    squared error, because the predictions of a constant have no correlation."""
     if problem == "regression":
-        errors = (answers[:, 0].astype(np.float64) - examples.targets) ** 2
+        errors = (predictions[:, 0].astype(np.float64) - examples.targets) ** 2
         return RowStatistics("squared_error", errors[:, None], mean, (0.0, float(errors.max(initial=0.0)) or 1.0))
-    return row_statistics(score_examples(answers, examples, problem, chosen), examples)
+    return row_statistics(score_examples(predictions, examples, problem, chosen), examples)
 
 
 def require_metric(metric: str, main_metric: str, classes: int) -> None:
@@ -100,7 +99,8 @@ def require_metric(metric: str, main_metric: str, classes: int) -> None:
     if metric in ("auto", main_metric):
         return
     if main_metric != "accuracy":
-        raise InputError(f"--metric {metric}: these examples are evaluated by {NAMES[main_metric]}. Leave it out.")
+        title = METRIC_TITLES[main_metric]
+        raise InputError(f"--metric {metric}: these examples are evaluated by {title}. Leave it out.")
     if metric not in METRICS:
         raise InputError(f"--metric {metric}: expected auto, {', '.join(METRICS)}.")
     needed = METRICS[metric].classes
@@ -150,8 +150,8 @@ def _mean_of_seeds(by_seed: Sequence[RowStatistics], repeats: int) -> tuple[Arra
 def estimate(by_seed: Sequence[RowStatistics]) -> Estimate:
     """The mean score of all seeds, with an interval for other rows of the same kind."""
     rows, score = _mean_of_seeds(by_seed, len(by_seed))
-    if score is mean and by_seed[0].limits == SHARE and np.isin(rows, (0, 1)).all():
-        return share(int(rows.sum()), len(rows))
+    if score is mean and by_seed[0].limits == PROPORTION and np.isin(rows, (0, 1)).all():
+        return proportion(int(rows.sum()), len(rows))
     distinct_rows, counts = np.unique(rows, axis=0, return_counts=True)
     with np.errstate(all="ignore"):
         return bootstrap(counts, lambda drawn: score(drawn @ distinct_rows, len(rows))[:, None], by_seed[0].limits)[0]

@@ -1,4 +1,4 @@
-"""Spans (names, chunks) in tagged words, and how many of them a tagger finds with the right ends and the right type.
+"""Spans (names, chunks) in tagged words, and how many of them a tagger finds with the correct ends and type.
 
 Tags are a letter and a type, as in B-PER: BIO, IOB1 and IO, IOBES, and its twin BILOU (L for E, U for S). Whatever the
 scheme, and however broken the sequence, spans are read as conlleval.pl does it (Tjong Kim Sang 2000), so scores equal
@@ -38,7 +38,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanScore(Metrics):
-    """What a tagger did on some sentences. A span is right when type, start and end are."""
+    """The scores of a tagger on some sentences. A span is correct if its type, start and end are."""
 
     accuracy: float  # of single tags
     f1: Estimate  # over all spans; the interval draws sentences
@@ -46,7 +46,7 @@ class SpanScore(Metrics):
     macro: PrecisionRecall
     by_type: Mapping[str, PrecisionRecall]
     tokens: int
-    counts: NDArray[np.int64] = field(repr=False)  # of each sentence: spans right, spans predicted, true spans
+    counts: NDArray[np.int64] = field(repr=False)  # of each sentence: correct, predicted and true spans
 
     reported: ClassVar = ("count", "tokens", "accuracy", "f1")
     titles: ClassVar = {
@@ -59,7 +59,7 @@ class SpanScore(Metrics):
 
     @property
     def count(self) -> int:
-        """Sentences."""
+        """The number of sentences."""
         return len(self.counts)
 
     def values(self) -> dict[str, object]:
@@ -67,7 +67,7 @@ class SpanScore(Metrics):
         return {**super().values(), **overall, "macro_f1": self.macro.f1}
 
     def tables(self) -> Mapping[str, object]:
-        """For JSON: type by type."""
+        """For JSON: the scores by type."""
         return {"types": class_table([*self.by_type], [*self.by_type.values()])}
 
 
@@ -81,49 +81,50 @@ def spans(tags: Sequence[str]) -> list[Span]:
     """The spans of a sentence, from left to right."""
     complete: list[Span] = []
     letter, kind, start = OUTSIDE, NO_TYPE, 0
-    for place, tag in enumerate([*tags, OUTSIDE]):
+    for index, tag in enumerate([*tags, OUTSIDE]):
         before, kind_before = letter, kind
         letter, kind = IOBES.get(tag[0], tag[0]), tag[1:].split("-", 1)[-1] or NO_TYPE
         if _ends(before, letter) or (before != OUTSIDE and kind != kind_before):
-            complete.append(Span(kind_before, start, place))
+            complete.append(Span(kind_before, start, index))
         if _begins(before, letter) or (letter != OUTSIDE and kind != kind_before):
-            start = place
+            start = index
     return complete
 
 
 def _ends(before: str, letter: str) -> bool:
-    """Whether a span ends between two words, whatever the types."""
+    """Whether a span ends between two words with these letters, whatever their types."""
     return before in "ES" or (before in "BI" and letter in "BSO")
 
 
 def _begins(before: str, letter: str) -> bool:
+    """Whether a span begins between two words with these letters, whatever their types."""
     return letter in "BS" or (before in "ESO" and letter in "EI")
 
 
 def span_score(true_sequences: Sequence[Sequence[str]], predicted_sequences: Sequence[Sequence[str]]) -> SpanScore:
-    """Score the tags of sentences, one a word."""
+    """Score the tags of sentences, one for each word."""
     lengths = [[len(tags) for tags in sequences] for sequences in (true_sequences, predicted_sequences)]
     if lengths[0] != lengths[1] or not sum(lengths[0]):
         raise InputError(
             f"{len(lengths[0])} sentences of {sum(lengths[0])} words, and tags for {len(lengths[1])} of "
             f"{sum(lengths[1])}: expected one tag for each word, and one word at least."
         )
-    right, predicted, support = Counter[str](), Counter[str](), Counter[str]()
+    correct, predicted, support = Counter[str](), Counter[str](), Counter[str]()
     counts = np.zeros((len(true_sequences), 3), np.int64)
-    same = 0
-    for place, (true, tagged) in enumerate(zip(true_sequences, predicted_sequences, strict=True)):
-        same += sum(one == other for one, other in zip(true, tagged, strict=True))
-        wanted, given = set(spans(true)), set(spans(tagged))
-        both = wanted & given
-        for total, own in ((right, both), (predicted, given), (support, wanted)):
-            total.update(span.type for span in own)
-        counts[place] = len(both), len(given), len(wanted)
+    tags_right = 0
+    for index, (true, tagged) in enumerate(zip(true_sequences, predicted_sequences, strict=True)):
+        tags_right += sum(one == other for one, other in zip(true, tagged, strict=True))
+        true_spans, tagged_spans = set(spans(true)), set(spans(tagged))
+        both = true_spans & tagged_spans
+        for total, found in ((correct, both), (predicted, tagged_spans), (support, true_spans)):
+            total.update(span.type for span in found)
+        counts[index] = len(both), len(tagged_spans), len(true_spans)
     types = sorted(predicted.keys() | support.keys())
-    columns = [np.array([total[name] for name in types], np.int64) for total in (right, predicted, support)]
+    columns = [np.array([total[name] for name in types], np.int64) for total in (correct, predicted, support)]
     rows = by_class(*columns)
-    (overall,) = bootstrap_rows(counts, lambda drawn, kinds: f1_of(drawn @ kinds, len(counts))[:, None])
+    (overall,) = bootstrap_rows(counts, lambda drawn, distinct: f1_of_totals(drawn @ distinct, len(counts))[:, None])
     return SpanScore(
-        accuracy=same / sum(lengths[0]),
+        accuracy=tags_right / sum(lengths[0]),
         f1=overall,
         micro=micro(*columns),
         macro=macro(rows),
@@ -133,6 +134,6 @@ def span_score(true_sequences: Sequence[Sequence[str]], predicted_sequences: Seq
     )
 
 
-def f1_of(totals: Array, rows: int) -> Array:
-    """Of sums of `counts`; `intervals.paired` compares two taggers by it."""
+def f1_of_totals(totals: Array, rows: int) -> Array:
+    """The F1 of sums of `counts`; `intervals.paired` compares two taggers by it."""
     return f1(*totals.T)

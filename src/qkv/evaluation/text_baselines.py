@@ -1,20 +1,20 @@
-"""Baselines of a language model's loss: models that do not learn, on the very tokens that the model is scored on.
+"""Baselines for the loss of a language model: counts and compressors, scored on the same tokens as the model.
 
     uniform     every token equally likely: ln(vocabulary)
     unigram     how often each token occurs
     n-gram      what followed the last few tokens (ngram_model.py), orders 2 to 6
-    gzip, xz    general compressors, of the validation text alone and after the training text:
+    gzip, xz    general compressors, on the validation text alone and after the training text:
                 bits after = 8 (C(other + text) - C(other)) / bytes of text
 
 gzip (LZ77, Ziv and Lempel 1977, with Huffman codes) looks back 32 kB and no further; xz (LZMA) looks back to the start.
 
-Single tokens are counted in all of the training text. n-grams are too, up to COUNTED tokens; beyond that, or where time
-is short, in a sample, in stretches spread over all of it. Likewise the compressors see only the end of a long training
-text. A count of a part tells only how good counting is at least: see `whole` and `packed_after_all` before comparing.
+Unigrams are counted in all of the training text. So are longer n-grams, up to MAX_COUNTED tokens; if there are more, or
+if time is short, they are counted in evenly spread samples of it. The compressors see only the end of a long training
+text. With more text these baselines would be stronger: `counted_all` and `compressed_after_all` say if they saw it all.
 
-How much of a text stands in another one is measured by stretches of some length that both have, compared by a rolling
-hash, h = Σ r(token) bʲ modulo 2⁶⁴, where r is a random number of each token (Karp and Rabin 1987). Edits between
-stretches do not hide a copy, as they do where whole lines are compared.
+How much of a text also occurs in another one is measured by shingles, runs of a fixed number of tokens that occur in
+both. They are compared by a rolling hash, h = Σ r(token) bʲ modulo 2⁶⁴, where r is a random number for each token (Karp
+and Rabin 1987). Edits between shingles do not hide a copy, as they do if whole lines are compared.
 """
 
 from __future__ import annotations
@@ -34,52 +34,53 @@ from qkv.evaluation import ngram_model
 from qkv.evaluation.intervals import Array
 
 ORDER = 6
-COUNTED = 4_000_000  # training tokens, at most: about three seconds
-A_SECOND = 1_000_000  # tokens are counted in it, at least
-COMPARED = 4  # times as many training tokens are searched for the validation text as are counted
+MAX_COUNTED = 4_000_000  # training tokens; counting them takes about three seconds
+COUNTED_PER_SECOND = 1_000_000  # tokens, at least
+SEARCH_FACTOR = 4  # times as many training tokens are searched for the validation text as are counted
 CHUNK = 2**22  # tokens counted at once
-STRETCH = 8192  # tokens of a sample that stay together
-KNOWN, PACKED = 2**20, 2**20  # bytes of training and of validation text that the compressors get, at most
+SAMPLE_TOKENS = 8192  # consecutive tokens in a sample
+MAX_PRIMING_BYTES, MAX_COMPRESSED_BYTES = 2**20, 2**20  # of training and of validation text, for the compressors
 
 COMPRESSORS = ("gzip", "gzip_alone", "xz", "xz_alone")
 
 
 @dataclass(frozen=True)
 class Baselines:
-    """Nats per token, bits per byte for compressors; None where it was not measured."""
+    """Losses in nats per token, and bits per byte for compressors; None if not measured."""
 
     vocabulary: int
     uniform: float
     unigram: float
     ngrams: tuple[float, ...]  # of the orders 2, 3, ...
     tokens_per_byte: float  # of the validation text: nats per token become bits per byte
-    gzip: float | None  # after the training text
+    gzip: float | None  # after training text, unlike `gzip_alone`
     gzip_alone: float | None
     xz: float | None
     xz_alone: float | None
-    shared: float  # the share of the validation text that stands in the training text
-    repeated: float  # the share of the training text that stands there twice
+    shared: float  # the share of the validation text that also occurs in the training text
+    repeated: float  # the share of the training text that occurs there at least twice
     counted: int  # training tokens whose n-grams were counted
-    of: int
+    training_tokens: int
     seconds: float
-    packed_after: int = 0  # bytes of training text that the compressors saw
-    packed_of: int = 0
+    priming_bytes: int = 0  # of training text that the compressors saw
+    training_bytes: int = 0
     searched: int | None = None  # training tokens that were searched for the validation text; None: all
-    sums: Array | None = field(default=None, repr=False, compare=False)  # nats by order and group of places
-    sizes: Array | None = field(default=None, repr=False, compare=False)  # places of each group
+    sums: Array | None = field(default=None, repr=False, compare=False)  # nats by order and group of positions
+    sizes: Array | None = field(default=None, repr=False, compare=False)  # positions in each group
 
     @property
-    def whole(self) -> bool:
+    def counted_all(self) -> bool:
         """Whether n-grams were counted in all of the training text."""
-        return self.counted >= self.of
+        return self.counted >= self.training_tokens
 
     @property
-    def packed_after_all(self) -> bool:
-        return self.packed_after >= self.packed_of
+    def compressed_after_all(self) -> bool:
+        """Whether the compressors saw all of the training text."""
+        return self.priming_bytes >= self.training_bytes
 
     @property
     def order(self) -> int:
-        """The n-gram order that does best."""
+        """The n-gram order with the lowest loss."""
         return 2 + int(np.argmin(self.ngrams))
 
     @property
@@ -87,30 +88,29 @@ class Baselines:
         return min(self.ngrams)
 
     def bits(self, nats: float) -> float:
-        """Bits per byte."""
+        """A loss in bits per byte."""
         return nats / math.log(2) * self.tokens_per_byte
 
-    def on(self, groups: Array) -> Baselines:
-        """The same on some of the groups of places only; compressors, which take a text as a whole, stay as
-        they are."""
+    def for_groups(self, groups: Array) -> Baselines:
+        """The baselines on some groups of positions only; those of compressors, which need a whole text, stay."""
         assert self.sums is not None
         assert self.sizes is not None
         losses = self.sums[:, groups].sum(axis=1) / self.sizes[groups].sum()
         return replace(self, unigram=float(losses[0]), ngrams=tuple(losses[1:].tolist()))
 
     def values(self) -> dict[str, Any]:
-        """For JSON: everything with its unit in its name."""
+        """For JSON, with units in the names."""
         nats = {"uniform": self.uniform, "unigram": self.unigram}
         nats |= {f"{order}-gram": value for order, value in enumerate(self.ngrams, 2)}
-        packed = {name: getattr(self, name) for name in COMPRESSORS}
+        compressed = {name: getattr(self, name) for name in COMPRESSORS}
         return {
             "nats_per_token": nats,
-            "bits_per_byte": {name: self.bits(value) for name, value in nats.items()} | packed,
+            "bits_per_byte": {name: self.bits(value) for name, value in nats.items()} | compressed,
             "share_of_validation_in_training": self.shared,
             "share_of_training_repeated": self.repeated,
             "training_tokens_counted": self.counted,
-            "training_tokens": self.of,
-            "training_bytes_before_compressors": self.packed_after,
+            "training_tokens": self.training_tokens,
+            "training_bytes_before_compressors": self.priming_bytes,
             "seconds": self.seconds,
         }
 
@@ -119,44 +119,47 @@ def measure(
     train: TokenStream,
     valid: TokenStream,
     vocabulary: int,
-    places: Array,
+    positions: Array,
     reach: Array,
     *,
-    spell: Callable[[Array], bytes] | None = None,
-    max_tokens: int = COUNTED,
+    decode: Callable[[Array], bytes] | None = None,
+    max_tokens: int = MAX_COUNTED,
     groups: Array | None = None,
-    packed: Array | None = None,
+    compressed: Array | None = None,
 ) -> Baselines:
-    """Score the validation tokens at `places`, as a model that sees `reach` tokens before each; n-grams of `most`
-    training tokens at most are counted.
+    """Score the validation tokens at `positions`, like a model that sees `reach` tokens before each. The n-grams of at
+    most `max_tokens` training tokens are counted.
 
-    `spell` gives the text of tokens; without it there are no compressors. `groups` has the number of each place's
-    group (`Baselines.on`), and `packed` the places whose text is compressed, where these are not all.
+    `decode` gives the bytes of tokens; without it there are no compressors. `groups` has the number of each position's
+    group (`Baselines.for_groups`), and `compressed` the positions whose text is compressed, by default all.
     """
-    began = time.perf_counter()
+    started_at = time.perf_counter()
     known = spread(train.tokens, max_tokens)
-    shares = ngram_model.probabilities(known, vocabulary, ORDER, *around(valid.tokens, places, ORDER - 1), reach)
+    probabilities = ngram_model.probabilities(
+        known, vocabulary, ORDER, *around(valid.tokens, positions, ORDER - 1), reach
+    )
     if len(known) < len(train.tokens):
-        shares[0] = ngram_model.single(occurrences(train.tokens, vocabulary), valid.tokens[places], vocabulary)
-    nats = -np.log(shares)
-    numbers = np.zeros(len(places), dtype=np.int64) if groups is None else groups
+        counts = occurrences(train.tokens, vocabulary)
+        probabilities[0] = ngram_model.unigram_probabilities(counts, valid.tokens[positions], vocabulary)
+    nats = -np.log(probabilities)
+    numbers = np.zeros(len(positions), dtype=np.int64) if groups is None else groups
     losses = nats.mean(axis=1)
-    length = stretch(valid.bytes / len(valid.tokens))
-    compared = spread(train.tokens, COMPARED * max_tokens)
-    bits = compressors(train, valid, places if packed is None else packed, spell, max_tokens)
+    length = shingle_length(valid.bytes / len(valid.tokens))
+    searched = spread(train.tokens, SEARCH_FACTOR * max_tokens)
+    bits = compressors(train, valid, positions if compressed is None else compressed, decode, max_tokens)
     return Baselines(
         vocabulary=vocabulary,
         uniform=math.log(vocabulary),
         unigram=float(losses[0]),
         ngrams=tuple(losses[1:].tolist()),
         tokens_per_byte=(len(valid.tokens) - 1) / max(1, valid.bytes),
-        shared=shared(spread(valid.tokens, COUNTED), compared, length),
+        shared=shared(spread(valid.tokens, MAX_COUNTED), searched, length),
         repeated=repeated(known, length),
         counted=len(known),
-        of=len(train.tokens),
-        seconds=time.perf_counter() - began,
-        packed_of=train.bytes,
-        searched=len(compared),
+        training_tokens=len(train.tokens),
+        seconds=time.perf_counter() - started_at,
+        training_bytes=train.bytes,
+        searched=len(searched),
         sums=np.stack([np.bincount(numbers, row) for row in nats]),
         sizes=np.bincount(numbers),
         **bits,
@@ -164,26 +167,26 @@ def measure(
 
 
 def occurrences(tokens: Array, vocabulary: int) -> Array:
-    """How often each token stands in a text of any length."""
+    """The number of occurrences of each token in a text of any length."""
     counts = np.zeros(vocabulary, dtype=np.int64)
     for start in range(0, len(tokens), CHUNK):
         counts += np.bincount(tokens[start : start + CHUNK], minlength=vocabulary)
     return counts
 
 
-def around(tokens: Array, places: Array, before: int) -> tuple[Array, Array]:
-    """Of a long text only the tokens at places and some before each, and where the places are now."""
-    if len(tokens) <= before * len(places):
-        return np.asarray(tokens), places
-    kept = np.unique(np.maximum(places[:, None] - np.arange(before + 1), 0))
-    return np.asarray(tokens[kept]), np.searchsorted(kept, places)
+def around(tokens: Array, positions: Array, before: int) -> tuple[Array, Array]:
+    """Of a long text, only the tokens at some positions and `before` tokens before each; and the new positions."""
+    if len(tokens) <= before * len(positions):
+        return np.asarray(tokens), positions
+    kept = np.unique(np.maximum(positions[:, None] - np.arange(before + 1), 0))
+    return np.asarray(tokens[kept]), np.searchsorted(kept, positions)
 
 
 def spread(tokens: Array, max_tokens: int) -> Array:
-    """At most `most` tokens, in stretches at even distances."""
+    """At most `max_tokens` tokens, in evenly spaced samples."""
     if len(tokens) <= max_tokens:
         return np.asarray(tokens)
-    number = max(1, max_tokens // STRETCH)
+    number = max(1, max_tokens // SAMPLE_TOKENS)
     starts = np.linspace(0, len(tokens) - max_tokens // number, number).astype(np.int64)
     return np.concatenate([tokens[start : start + max_tokens // number] for start in starts])
 
@@ -191,38 +194,38 @@ def spread(tokens: Array, max_tokens: int) -> Array:
 def compressors(
     train: TokenStream,
     valid: TokenStream,
-    places: Array,
-    spell: Callable[[Array], bytes] | None,
-    max_tokens: int = COUNTED,
+    positions: Array,
+    decode: Callable[[Array], bytes] | None,
+    max_tokens: int = MAX_COUNTED,
 ) -> dict[str, Any]:
-    """Bits per byte of the text at `places`, alone and after the end of the training text; None where it is too long.
+    """Bits per byte of the text at `positions`, alone and after the end of the training text; None if it is too long.
 
-    As with a model's bits, those of a token are multiplied by the tokens in a byte of all the validation text: a sample
-    of it may have other bytes to a token.
+    As for a model, bits per token are multiplied by the tokens per byte of all the validation text, because a sample
+    may have more or fewer tokens per byte.
     """
-    text = b"" if spell is None else spell(valid.tokens[places])
-    if spell is None or len(text) > PACKED:
-        return {**dict.fromkeys(COMPRESSORS), "packed_after": 0}
-    room = KNOWN * min(max_tokens, COUNTED) // COUNTED
+    text = b"" if decode is None else decode(valid.tokens[positions])
+    if decode is None or len(text) > MAX_COMPRESSED_BYTES:
+        return {**dict.fromkeys(COMPRESSORS), "priming_bytes": 0}
+    room = MAX_PRIMING_BYTES * min(max_tokens, MAX_COUNTED) // MAX_COUNTED
     size = min(len(train.tokens), max(1, room * len(train.tokens) // max(1, train.bytes)))
-    known = spell(train.tokens[-size:])
+    known = decode(train.tokens[-size:])
     bits = (gzip_bits(text, known), gzip_bits(text), xz_bits(text, known), xz_bits(text))
-    scale = len(text) / max(1, len(places)) * (len(valid.tokens) - 1) / max(1, valid.bytes)
+    scale = len(text) / max(1, len(positions)) * (len(valid.tokens) - 1) / max(1, valid.bytes)
     seen = train.bytes if size == len(train.tokens) else len(known)
-    return {**{name: scale * own for name, own in zip(COMPRESSORS, bits, strict=True)}, "packed_after": seen}
+    return {**{name: scale * value for name, value in zip(COMPRESSORS, bits, strict=True)}, "priming_bytes": seen}
 
 
 WINDOW = 2**15  # bytes that gzip looks back
 
 
 def gzip_bits(text: bytes, after: bytes = b"") -> float:
-    """Bits per byte. What gzip sees of the other text is its end; given as a dictionary, it costs nothing."""
+    """Bits per byte. gzip gets the end of the other text as a preset dictionary, which adds no bits."""
     compressor = zlib.compressobj(9, wbits=-15, memLevel=9, zdict=after[-WINDOW:])
     return 8 * len(compressor.compress(text) + compressor.flush()) / max(1, len(text))
 
 
 def xz_bits(text: bytes, after: bytes = b"") -> float:
-    """Bits per byte. There is no half-way: both are compressed, then the other one alone."""
+    """Bits per byte: the size of both texts together, minus that of the other one alone."""
     size = max(2**12, len(after) + len(text))
     known = _xz(after, size) if after else 0
     return 8 * (_xz(after + text, size) - known) / max(1, len(text))
@@ -233,38 +236,40 @@ def _xz(text: bytes, dictionary: int) -> int:
     return len(lzma.compress(text, format=lzma.FORMAT_RAW, filters=filters))
 
 
-BYTES = 40  # about as long is a stretch: some seven words, that rarely come twice by chance
-FEWEST = 4  # tokens
+SHINGLE_BYTES = 40  # about; some seven words, which rarely occur twice by chance
+MIN_SHINGLE_TOKENS = 4
 HASHED = 2**20  # tokens hashed at once
-FILTER = 22  # bits
+FILTER_BITS = 22
 BASE = np.uint64(0x9E3779B97F4A7C15)
 INVERSE = np.uint64(pow(int(BASE), -1, 2**64))
 
 
-def stretch(bytes_per_token: float) -> int:
-    """How many tokens make a stretch."""
-    return max(FEWEST, round(BYTES / max(bytes_per_token, 1e-9)))
+def shingle_length(bytes_per_token: float) -> int:
+    """The number of tokens in a shingle."""
+    return max(MIN_SHINGLE_TOKENS, round(SHINGLE_BYTES / max(bytes_per_token, 1e-9)))
 
 
 def hashes(tokens: Array, length: int) -> Array:
-    """One number for every stretch of `length` tokens."""
+    """The hash of every shingle of `length` tokens."""
     if len(tokens) < length:
         return np.empty(0, dtype=np.uint64)
     table = np.random.default_rng(0).integers(0, 2**64, size=int(tokens.max()) + 1, dtype=np.uint64)
     with np.errstate(over="ignore"):
         forward, back = (np.cumprod(np.full(len(tokens), base)) for base in (BASE, INVERSE))
         sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(table[tokens] * forward)])
-        return (sums[length:] - sums[:-length]) * back[: len(tokens) - length + 1]  # moved to the power of the first
+        return (sums[length:] - sums[:-length]) * back[
+            : len(tokens) - length + 1
+        ]  # shifted, so that equal shingles have equal hashes
 
 
 def shared(text: Array, other: Array, length: int) -> float:
-    """The share of the text's tokens that stand in a stretch which `other` has as well."""
+    """The share of the text's tokens that are in a shingle that `other` contains, too."""
     own = hashes(text, length)
     if not len(own):
         return 0.0
     ordered = np.unique(own)
-    filled = np.zeros(2**FILTER, dtype=bool)
-    shift = np.uint64(64 - FILTER)
+    filled = np.zeros(2**FILTER_BITS, dtype=bool)
+    shift = np.uint64(64 - FILTER_BITS)
     filled[ordered >> shift] = True
     both = np.zeros(len(ordered), dtype=bool)
     for start in range(0, len(other), HASHED):
@@ -276,7 +281,7 @@ def shared(text: Array, other: Array, length: int) -> float:
 
 
 def repeated(text: Array, length: int) -> float:
-    """The share of the text's tokens that stand in a stretch which the text has twice or more."""
+    """The share of the text's tokens that are in a shingle that occurs in the text at least twice."""
     own = hashes(text, length)
     if not len(own):
         return 0.0
@@ -285,7 +290,7 @@ def repeated(text: Array, length: int) -> float:
 
 
 def _covered(starts: Array, length: int) -> float:
-    """The share of places that lie in a stretch, by which stretches count."""
+    """The share of tokens that are in one of the shingles whose `starts` are true."""
     change = np.zeros(len(starts) + length, dtype=np.int64)
     change[: len(starts)] += starts
     change[length:] -= starts

@@ -1,16 +1,15 @@
-"""BERT for reading many texts on a CPU: the same sums as models/bert.py, in another order.
+"""BERT for many texts on a CPU: it computes the same as models/bert.py, in another order.
 
-- The tokens of several texts stand in one long row, without the padding between them; attention takes each text alone.
-- Queries, keys and values are one product.
-- Each thread takes texts of its own through all layers and waits for nobody: threads that share every product wait for
-  each other after each.
-- Where only the first token of a text is looked at, as classifiers do, the last layer asks for that one alone: of the
-  other tokens it needs keys and values only.
-- On request products and attention run in bf16, twice as fast where the processor has it; what is added from layer to
-  layer, the norms and the embeddings stay f32.
+- The tokens of several texts form one long row without padding; attention is computed for each text separately.
+- Queries, keys and values are one matrix product.
+- Each thread takes its own texts through all layers: if threads share a product, they wait for each other after it.
+- If only the first token of a text is used, as by classifiers, the last layer computes only that one: from the other
+  tokens it needs only keys and values.
+- On request, products and attention run in bf16, twice as fast if the processor supports it; the residual stream, the
+  norms and the embeddings stay f32.
 
-In f32 it saves what padding costs. Where all texts are of one length it takes the time of the products, as Hugging
-Face does: `bench/embeddings.py` has both.
+In f32 it saves the time for padding. If all texts have one length, it takes as long as Hugging Face, the time of the
+products: `bench/embeddings.py` measures both.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ from qkv.models.bert import Bert
 
 Precision = Literal["f32", "bf16"]
 FORMATS = {"f32": torch.float32, "bf16": torch.bfloat16}
-AT_ONCE = 1024  # tokens that a thread takes through all layers; with fewer, the products run slower
+PORTION_TOKENS = 1024  # that a thread takes through all layers at once; with fewer, the products run slower
 
 
 def fits(model: nn.Module) -> bool:
-    """A BERT as it was built, in f32 on the CPU, not in training: hooks and replaced parts would not be called here."""
+    """Whether this is an unchanged BERT in f32 on the CPU, not in training: its hooks would not be called here."""
     if type(model) is not Bert or model.training or not as_built(model):
         return False
     return f32_on_cpu(model) and all(_standard(block) for block in model.blocks)
 
 
 def _standard(block: Any) -> bool:
-    """A block whose every part is the one that `UnpaddedLayer` computes."""
+    """Whether each part of a block is of the kind that `UnpaddedLayer` computes."""
     if (type(block.attention), type(block.feedforward)) != (PostNorm, PostNorm):
         return False
     heads, network = block.attention.sublayer, block.feedforward.sublayer
@@ -63,14 +62,14 @@ def _standard(block: Any) -> bool:
 
 
 class Product(NamedTuple):
-    """A matrix and a bias, in the format in which products run."""
+    """A weight matrix and a bias, in the number format of the products."""
 
     weight: Tensor
     bias: Tensor
 
     @classmethod
     def of(cls, layers: Sequence[nn.Linear], dtype: torch.dtype) -> Product:
-        """Several layers that read the same as one; a single one in f32 is not copied."""
+        """Several layers with the same input as one; a single layer in f32 is not copied."""
         weights, biases = [layer.weight.detach() for layer in layers], [layer.bias.detach() for layer in layers]
         joined = (weights[0], biases[0]) if len(layers) == 1 else (torch.cat(weights), torch.cat(biases))
         return cls(*(part.to(dtype) for part in joined))
@@ -83,7 +82,7 @@ class Product(NamedTuple):
 
 
 class UnpaddedLayer:
-    """One block of the model, its products taken apart."""
+    """One block of the model, as a few products."""
 
     def __init__(self, block: Any, dtype: torch.dtype) -> None:
         self.module, network = block.attention.sublayer, block.feedforward.sublayer
@@ -97,22 +96,22 @@ class UnpaddedLayer:
         return self._after(x, _attend(self.module, self.projection(x), lengths))
 
     def first(self, x: Float[Tensor, "N D"], lengths: list[int]) -> Float[Tensor, "B D"]:
-        """For the first token of each text; it looks at all."""
+        """The output for the first token of each text, which attends to all tokens."""
         width = x.size(1)
         sizes = torch.tensor(lengths)
-        own = x[sizes.cumsum(0) - sizes]
-        asked, looked = self.projection.rows(None, width)(own), self.projection.rows(width, None)(x)
-        mixed = torch.empty_like(asked)
-        for texts, part, length in _equal(lengths):
+        first = x[sizes.cumsum(0) - sizes]
+        first_queries, keys_and_values = self.projection.rows(None, width)(first), self.projection.rows(width, None)(x)
+        mixed = torch.empty_like(first_queries)
+        for texts, part, length in _runs(lengths):
             rows = texts.stop - texts.start
             # (N, 2 H K) -> 2 x (B, H, T, K)
-            keys, values = looked[part].view(rows, length, 2, self.module.heads, -1).permute(2, 0, 3, 1, 4)
-            queries = asked[texts].view(rows, self.module.heads, 1, -1)
+            keys, values = keys_and_values[part].view(rows, length, 2, self.module.heads, -1).permute(2, 0, 3, 1, 4)
+            queries = first_queries[texts].view(rows, self.module.heads, 1, -1)
             mixed[texts] = self.module.mix(self.module, queries, keys, values, None).reshape(rows, -1)
-        return self._after(own, mixed)
+        return self._after(first, mixed)
 
     def _after(self, x: Tensor, mixed: Tensor) -> Tensor:
-        """What comes after a block's attention."""
+        """The part of a block after the attention."""
         x = self.norms[0](self.output(mixed).to(x.dtype).add_(x))
         return self.norms[1](self.outer(F.gelu(self.inner(x))).to(x.dtype).add_(x))
 
@@ -130,12 +129,13 @@ class UnpaddedBert:
         wanted: Sequence[int],
         segments: Int[Tensor, "B T"] | None = None,
     ) -> list[Float[Tensor, "B T D"]]:
-        """What the wanted layers give; zeros where there is padding."""
+        """The outputs of the wanted layers, with zeros for padding."""
         outputs = [torch.zeros(*tokens.shape, self.model.width) for _ in wanted]
 
         def read(rows: slice, lengths: list[int]) -> None:
-            own = None if segments is None else segments[rows]
-            for output, x in zip(outputs, self._layers(tokens[rows], present[rows], own, lengths, wanted), strict=True):
+            row_segments = None if segments is None else segments[rows]
+            layers = self._layers(tokens[rows], present[rows], row_segments, lengths, wanted)
+            for output, x in zip(outputs, layers, strict=True):
                 output[rows][present[rows]] = x
 
         _by_thread(present.sum(1).tolist(), read)
@@ -144,12 +144,12 @@ class UnpaddedBert:
     def first(
         self, tokens: Int[Tensor, "B T"], present: Bool[Tensor, "B T"], segments: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B D"]:
-        """What the last layer gives for the first token of every row."""
+        """The output of the last layer for the first token of every row."""
         output, below = torch.empty(len(tokens), self.model.width), len(self.layers) - 1
 
         def read(rows: slice, lengths: list[int]) -> None:
-            own = None if segments is None else segments[rows]
-            (x,) = self._layers(tokens[rows], present[rows], own, lengths, [below])
+            row_segments = None if segments is None else segments[rows]
+            (x,) = self._layers(tokens[rows], present[rows], row_segments, lengths, [below])
             output[rows] = self.layers[below].first(x, lengths)
 
         _by_thread(present.sum(1).tolist(), read)
@@ -158,10 +158,10 @@ class UnpaddedBert:
     def _layers(
         self, tokens: Tensor, present: Tensor, segments: Tensor | None, lengths: list[int], wanted: Sequence[int]
     ) -> list[Float[Tensor, "N D"]]:
-        model, places = self.model, torch.arange(tokens.size(1)).expand_as(tokens)[present]
-        x = model.positions(model.embedding(tokens[present]).unsqueeze(0), places)  # all texts as one
-        own = torch.zeros_like(places) if segments is None else segments[present]
-        x = model.embedding_norm(model.segments(x, own))[0]
+        model, positions = self.model, torch.arange(tokens.size(1)).expand_as(tokens)[present]
+        x = model.positions(model.embedding(tokens[present]).unsqueeze(0), positions)  # all texts as one
+        segment_ids = torch.zeros_like(positions) if segments is None else segments[present]
+        x = model.embedding_norm(model.segments(x, segment_ids))[0]
         outputs = [x] if 0 in wanted else []
         for depth, layer in enumerate(self.layers[: max(wanted)], 1):
             x = layer(x, lengths)
@@ -170,8 +170,8 @@ class UnpaddedBert:
         return outputs
 
 
-def _equal(lengths: list[int]) -> Iterator[tuple[slice, slice, int]]:
-    """Neighbouring texts of equal length: which texts, which tokens, how long."""
+def _runs(lengths: list[int]) -> Iterator[tuple[slice, slice, int]]:
+    """Runs of texts of equal length: the slice of texts, the slice of tokens, the length."""
     text = start = 0
     for length, group in groupby(lengths):
         rows = len(list(group))
@@ -180,9 +180,9 @@ def _equal(lengths: list[int]) -> Iterator[tuple[slice, slice, int]]:
 
 
 def _attend(module: Any, projected: Float[Tensor, "N _"], lengths: list[int]) -> Float[Tensor, "N D"]:
-    """Attention of each text alone; neighbours of equal length go together."""
+    """Attention for each text separately; runs of equal length are computed together."""
     mixed = projected.new_empty(len(projected), projected.size(1) // 3)
-    for texts, part, length in _equal(lengths):
+    for texts, part, length in _runs(lengths):
         rows = texts.stop - texts.start
         # (N, 3 H K) -> 3 x (B, H, T, K)
         queries, keys, values = projected[part].view(rows, length, 3, module.heads, -1).permute(2, 0, 3, 1, 4)
@@ -192,24 +192,24 @@ def _attend(module: Any, projected: Float[Tensor, "N _"], lengths: list[int]) ->
 
 
 def _portions(lengths: list[int], threads: int) -> Iterator[slice]:
-    """Neighbouring texts that a thread takes at once; no fewer portions than threads, where there are texts for it."""
-    max_tokens = min(AT_ONCE, -(-sum(lengths) // threads))
-    start = held = 0
+    """Yield slices of texts that a thread takes at once; at least as many as threads, if there are enough texts."""
+    max_tokens = min(PORTION_TOKENS, -(-sum(lengths) // threads))
+    start = tokens = 0
     for row, length in enumerate(lengths):
-        if held and held + length > max_tokens:
+        if tokens and tokens + length > max_tokens:
             yield slice(start, row)
-            start, held = row, 0
-        held += length
+            start, tokens = row, 0
+        tokens += length
     yield slice(start, len(lengths))
 
 
 def _by_thread(lengths: list[int], read: Callable[[slice, list[int]], None]) -> None:
-    """All rows, some at a time, each thread its own: which they are, and their lengths."""
+    """Call `read` on portions of all rows, each in one thread, with the slice of rows and their lengths."""
     threads = torch.get_num_threads()
     portions = list(_portions(lengths, threads))
 
     def work(rows: slice) -> None:
-        with torch.inference_mode():  # which a thread does not inherit
+        with torch.inference_mode():  # threads do not inherit it
             read(rows, lengths[rows])
 
     if min(threads, len(portions)) < 2:
@@ -220,4 +220,4 @@ def _by_thread(lengths: list[int], read: Callable[[slice, list[int]], None]) -> 
         with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
             list(pool.map(work, portions))
     finally:
-        torch.set_num_threads(threads)  # what a thread sets for itself is also what later ones begin with
+        torch.set_num_threads(threads)  # the number that a thread sets is the default of later threads

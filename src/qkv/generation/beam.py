@@ -137,10 +137,10 @@ def translate(
     rows: int = 64,
     numbers: Sequence[int] | None = None,
     device: str = "cpu",
-    watch: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The translations of each source, best first, in the order of the sources. A batch has sources of similar length;
-    `watch` is called with the number of sources that are done.
+    `on_progress` is called with the number of sources that are done.
 
     For sampling, each source has its own random numbers, which depend on its number: its index, or that in `numbers`.
     """
@@ -157,8 +157,8 @@ def translate(
             texts = beam_search(rest, search, end) if search.sampling is None else sample(rest, search, end, drawn)
             for number, hypotheses in zip(batch, texts, strict=True):
                 by_source[number] = hypotheses
-            if watch:
-                watch(first + len(batch))
+            if on_progress:
+                on_progress(first + len(batch))
     return by_source
 
 

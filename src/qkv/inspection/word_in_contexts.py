@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
-from qkv.evaluation.decisions import cut_words
+from qkv.evaluation.decisions import split_words
 from qkv.evaluation.vectors import CONTEXTS, locate_word, vectors_of_words
 from qkv.inspection.subject import Subject
 from qkv.visible import html_table
@@ -47,7 +47,7 @@ class WordInContexts:
 
 def word_of(subject: Subject) -> str:
     """A word of the decks that occurs in the text, else the first of theirs."""
-    here = {word.lower() for word in cut_words(subject.text)}
+    here = {word.lower() for word in split_words(subject.text)}
     return next((word for word in CONTEXTS if word in here), next(iter(CONTEXTS)))
 
 
@@ -60,7 +60,7 @@ def has_word_vectors(subject: Subject) -> bool:
 def meaning(subject: Subject, word: str | None = None, texts: Sequence[str] = ()) -> WordInContexts:
     """The word in each text; without texts, in the decks' own, and in the subject's if it occurs there."""
     chosen = word or word_of(subject)
-    own = [subject.text] if chosen in {word.lower() for word in cut_words(subject.text)} else []
+    own = [subject.text] if chosen in {word.lower() for word in split_words(subject.text)} else []
     given = list(texts) or list(dict.fromkeys([*CONTEXTS.get(chosen, ()), *own]))
     layers = vectors_of_words(subject.model, subject.tokenizer, [locate_word(text, chosen) for text in given])
     normalized = [F.normalize(layer) for layer in layers]

@@ -19,7 +19,7 @@ import torch
 from qkv.api import Model, load
 from qkv.blocks.fast_paths import evaluating
 from qkv.errors import InputError, MissingExtraError, require_type
-from qkv.evaluation.perplexity import NUMBERS, TOKENS
+from qkv.evaluation.perplexity import MAX_LOGITS, MAX_TOKENS
 
 if TYPE_CHECKING:  # the harness has no types
 
@@ -140,7 +140,7 @@ class QkvLM(LM):
     def _rows_per_batch(self, length: int) -> int:
         if self.batch_size != "auto":
             return max(1, int(self.batch_size))
-        return max(1, min(TOKENS, NUMBERS // self.model.language_model.vocabulary) // length)
+        return max(1, min(MAX_TOKENS, MAX_LOGITS // self.model.language_model.vocabulary) // length)
 
     def _logits(self, rows: list[list[int]]) -> torch.Tensor:
         """(B, T, V); shorter rows are padded at their end, to which no scored prediction attends."""

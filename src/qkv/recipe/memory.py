@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from qkv.blocks.bounded_state import LONG
 from qkv.blocks.initialization import no_start, outline
 from qkv.errors import InputError
-from qkv.evaluation.perplexity import NUMBERS, TOKENS
+from qkv.evaluation.perplexity import MAX_LOGITS, MAX_TOKENS
 from qkv.models.language_model import count
 from qkv.models.registry import ModelConfig, defaults
 from qkv.objectives.objective import IN_PLACE_LOGITS, Forecastable, Objective
@@ -110,7 +110,7 @@ def training_bytes(recipe: Recipe) -> int:
 def evaluation_bytes(recipe: Recipe) -> int:
     """The bytes of the logits, and of the activations of one layer, most of which are its feed-forward's."""
     model, training = recipe.model, recipe.training
-    tokens = min(TOKENS, NUMBERS // model.vocabulary)
+    tokens = min(MAX_TOKENS, MAX_LOGITS // model.vocabulary)
     if training.accumulate > 1:
         tokens = min(tokens, training.batch // training.accumulate * model.context)
     numbers = max(tokens, model.context) * (model.vocabulary + defaults(model.kind).evaluated_widths * model.width)

@@ -127,7 +127,7 @@ def _scored_baselines(plan: ComparisonPlan, data: Labelled) -> Iterator[Compared
             predictions_per_second=speed,
             more_values={"scores": result.values()},
         )
-        value = result.figure.value
+        value = result.main_score.value
         score = "undefined" if value is None else f"{value:.4f}"
         plan.note(f"{baseline.name}: {result.name} {score} in {baseline.seconds:.1f} s")
 
@@ -141,9 +141,9 @@ def _score_network(plan: ComparisonPlan, run: TrainedRun, session: Session, mode
     assert data.test is not None
     started_at = time.perf_counter()
     rows = task.prepared.rows(data.test, task.context)
-    answers = decisions.answers(model, rows, task.problem, autocast_factory(recipe.training))
+    predictions = decisions.predict(model, rows, task.problem, autocast_factory(recipe.training))
     speed = len(data.test) / max(time.perf_counter() - started_at, 1e-9)
-    test_result = score_examples(answers.shares, data.test, task.problem, answers.chosen)
+    test_result = score_examples(predictions.values, data.test, task.problem, predictions.chosen)
     results = {"valid": valid_result, "test": test_result}
     remarks = report.remarks(session, task, results, None)  # the comparison has the baselines
     write_card(session, report.card_content(session, task, results, remarks, None))

@@ -23,9 +23,9 @@ from qkv.data.prepare import Prepared, prepare
 from qkv.data.tokens import TokenStream, require
 from qkv.errors import InputError
 from qkv.evaluation import ngram_model
-from qkv.evaluation.perplexity import TOKENS, WindowPlan, batches, losses_of
+from qkv.evaluation.perplexity import MAX_TOKENS, WindowPlan, batches, window_losses
 from qkv.evaluation.significance import RowStatistics
-from qkv.evaluation.text_baselines import COUNTED, ORDER, around, spread
+from qkv.evaluation.text_baselines import MAX_COUNTED, ORDER, around, spread
 from qkv.models.registry import defaults, is_recurrent
 from qkv.recipe import bundle
 from qkv.recipe.draft import Draft
@@ -125,10 +125,10 @@ class HalfScorer:
     def __init__(self, stream: TokenStream, window: int) -> None:
         self.stream = stream
         plan = WindowPlan(len(stream.tokens), window, window)
-        chosen = plan.spread(MAX_SCORED_TOKENS)
+        chosen = plan.evenly_spaced(MAX_SCORED_TOKENS)
         self.windows = [plan[index] for index in chosen]
         self.positions, self.context_lengths = plan.predictions_of(chosen)
-        self.token_counts = np.array([window.fresh for window in self.windows])
+        self.token_counts = np.array([window.counted for window in self.windows])
         tokens_per_byte = (len(stream.tokens) - 1) / max(1, stream.bytes)
         self.bits_factor = tokens_per_byte / math.log(2)  # turns nats per token into bits per byte
 
@@ -141,12 +141,14 @@ class HalfScorer:
         return RowStatistics("bits_per_byte", rows, score, (0.0, highest))
 
     def score_model(self, model: Any) -> RowStatistics:
-        batch_size = max(1, TOKENS // self.windows[0].length)
+        batch_size = max(1, MAX_TOKENS // self.windows[0].length)
         nats: list[float] = []
         with torch.inference_mode():
             for batch in batches(self.windows, batch_size):
-                losses = losses_of(model, self.stream.tokens, batch)
-                nats += [float(row[-window.fresh :].double().sum()) for row, window in zip(losses, batch, strict=True)]
+                losses = window_losses(model, self.stream.tokens, batch)
+                nats += [
+                    float(row[-window.counted :].double().sum()) for row, window in zip(losses, batch, strict=True)
+                ]
         return self.statistics(nats)
 
     def score_probabilities(self, probabilities: Array) -> RowStatistics:
@@ -158,7 +160,7 @@ class HalfScorer:
 def _score_ngrams(data: Prepared, held_out: HalfScorer, reported: HalfScorer) -> ComparedSystem:
     """The n-gram model of the order that is best on the first half."""
     started_at = time.perf_counter()
-    train_tokens, vocabulary = spread(data.train.tokens, COUNTED), data.tokenizer.vocabulary
+    train_tokens, vocabulary = spread(data.train.tokens, MAX_COUNTED), data.tokenizer.vocabulary
     by_order = []
     for half in (held_out, reported):
         tokens, positions = around(half.stream.tokens, half.positions, ORDER - 1)

@@ -101,7 +101,7 @@ class SystemDifference:
 
     def sentence(self, metric: str) -> str:
         end = "more than noise"
-        if self.estimate.noise:
+        if self.estimate.includes_zero:
             end = (
                 "noise, other rows of this kind may reverse it" if self.estimate.differing else "equal, no row differs"
             )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from qkv.evaluation.intervals import interval_text
-from qkv.evaluation.significance import NAMES, difference
+from qkv.evaluation.significance import METRIC_TITLES, difference
 from qkv.safe_json import without_nonfinite
 from qkv.storage import write_file
 from qkv.studies import picture
@@ -77,7 +77,7 @@ class SystemComparison(ShownResult):
         ]
 
     def sentences(self) -> list[str]:
-        name, best = NAMES[self.metric], self.best
+        name, best = METRIC_TITLES[self.metric], self.best
         first = (
             f"Best on {self.held_out_count:,} {self.unit} held out of the training set: {best.name} "
             f"({name} {best.held_out_score:.4f}); on the {self.reported_count:,} {self.unit} reported here: "
@@ -124,7 +124,7 @@ class SystemComparison(ShownResult):
 
     def table(self) -> TableSection:
         """The scores and costs of all systems; the macro-F1 is left out if no system has one."""
-        metric = NAMES[self.metric] + (", lower is better" if self.lower_is_better else "")
+        metric = METRIC_TITLES[self.metric] + (", lower is better" if self.lower_is_better else "")
         costs = ["weights", "steps", "epochs", "FLOPs", "seconds", "answers/s"]
         columns = ["system", metric, "95 %", "macro-F1", *costs]
         rows = [self._cells(system) for system in self.systems]
@@ -182,7 +182,7 @@ class SystemComparison(ShownResult):
             for system in self.systems
         ]
         better = "lower is better" if self.lower_is_better else "higher is better"
-        metric = f"{NAMES[self.metric]} on {self.reported_count:,} {self.unit}"
+        metric = f"{METRIC_TITLES[self.metric]} on {self.reported_count:,} {self.unit}"
         name = Path(self.data[0]).name or self.data[0]
         title = f"{name}: {duration_text(self.minutes_each)} of training for each network (blue)"
         picture.draw_intervals(path, rows, title, f"{metric}, 95 % intervals; {better}; * best on held-out data")

@@ -39,7 +39,7 @@ class LayerScore:
     score: LabelledScore
 
     def values(self) -> dict[str, Any]:
-        return {"layer": self.layer, "metric": self.score.name, **self.score.figure.values("value")}
+        return {"layer": self.layer, "metric": self.score.name, **self.score.main_score.values("value")}
 
 
 def probe(
@@ -75,7 +75,7 @@ def summarize(layers: list[LayerScore]) -> str:
     best_name = "the last layer" if best is layers[-1] else f"layer {best.layer}"
     difference = last_compared_with(layers, 0)
     gain = layers[-1].score.value - layers[0].score.value if difference is None else difference.difference
-    doubt = "; that may be noise" if difference is not None and difference.noise else ""
+    doubt = "; that may be noise" if difference is not None and difference.includes_zero else ""
     return f"Best: {best_name}. The last layer has {gain:+.4f} compared with layer 0, which sees no context{doubt}."
 
 
@@ -94,7 +94,7 @@ def layer_vectors(model: nn.Module, tokenizer: Tokenizer, split: TextExamples | 
     else:
         rows = encode_texts(tokenizer, texts_of(split), context, pairs=False)
     ids = [rows.row(index).tolist() for index in range(len(rows))]
-    layers = range(vectors.last(model) + 1)
+    layers = range(vectors.last_layer(model) + 1)
     vectors_of_rows: list[Any] = [None] * len(rows)
     for batch_rows, outputs, present in vectors.batches(model, ids, layers):
         for row, by_layer in zip(batch_rows, _row_vectors(outputs, present, rows, batch_rows), strict=True):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from qkv.errors import InputError, InterruptedRun, QkvError, require_package, signal_number_of
-from qkv.evaluation.significance import NAMES
+from qkv.evaluation.significance import METRIC_TITLES
 from qkv.recipe.draft import Values
 from qkv.session import fresh_state
 from qkv.storage import remove_folder, try_lock, write_file
@@ -135,7 +135,7 @@ def _run_trial(plan: TuningPlan, task: TuningTask, store: Store, seconds_left: f
             trial, None if pruned else scores.best, state=TrialState.PRUNED if pruned else TrialState.COMPLETE
         )
         end = f"{'pruned' if pruned else 'done'} in {time.perf_counter() - started_at:.1f} s"
-        plan.note(f"{description}: {NAMES[scores.name]} {scores.best:.4f}, {end}")
+        plan.note(f"{description}: {METRIC_TITLES[scores.name]} {scores.best:.4f}, {end}")
     except (InterruptedRun, KeyboardInterrupt) as stop:
         store.give_up(trial.number, next(frozen for frozen in store.study.trials if frozen.number == trial.number))
         number = stop.exit_code - 128 if isinstance(stop, InterruptedRun) else signal_number_of(stop)

@@ -1,4 +1,4 @@
-"""Data as a call from Python gives them: names of files, or an object of any form; and how they are read."""
+"""The data of a call from Python: names of files, or an object of any form; and the options for reading them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from qkv.visible import shortened
 
 
 class DataKeywords(TypedDict, total=False):
-    """How data are read: the options of the command line, by the same names. A column is a name, or a number from 1."""
+    """How data are read: options with the names of the command line. A column is a name, or a number from 1."""
 
     task: TaskName | None
     text: str | int | None
@@ -42,15 +42,15 @@ class ReadingOptions(DataKeywords, total=False):
 
 @dataclass(frozen=True)
 class GivenData:
-    """The files of data: named, or written for an object."""
+    """Data as files: the named ones, or a file that was written for an object."""
 
     files: list[str]
     options: Mapping[str, str]  # of the section [corpus], which follow from the object's type
-    object_name: str = ""  # for the name of a run; none where files were named
+    object_name: str = ""  # for the name of a run; empty for named files
 
 
 def files_of(data: object, argument: str) -> GivenData:
-    """The files of data, which names them or is an object."""
+    """The files that `data` names, or a file with the content of the object `data`."""
     if isinstance(data, str) and not _is_name(data) and (len(data) > 255 or "\n" in data or not data):
         raise InputError(f"{argument}={data[:60]!r}: not the name of a file. A text is given in a list: [text].")
     if isinstance(data, str | Path):

@@ -62,7 +62,7 @@ class Predictor:
         layer: vectors.Layer = -1,
         pool: Literal["none"],
         precision: vectors.Precision = "f32",
-    ) -> list[vectors.Tokens]: ...
+    ) -> list[vectors.TokenVectors]: ...
     @python_call
     def embed(
         self,
@@ -71,7 +71,7 @@ class Predictor:
         layer: vectors.Layer = -1,
         pool: vectors.Pool | Literal["none"] = "mean",
         precision: vectors.Precision = "f32",
-    ) -> torch.Tensor | list[vectors.Tokens]:
+    ) -> torch.Tensor | list[vectors.TokenVectors]:
         """One vector for each text, (N, D); with pool "none", each text's tokens and a vector for each token.
 
         The layers, poolings and precisions are described in `qkv.evaluation.vectors`.
@@ -81,10 +81,10 @@ class Predictor:
         ids, self.notes = vectors.encode(self.tokenizer, text_list, self.bundle.config.context)
         with evaluating(model):
             if pool != "none":
-                return vectors.pooled(model, ids, layer=layer, pool=pool, precision=precision)
-            token_vectors = vectors.by_token(model, ids, layer=layer, precision=precision)
+                return vectors.text_vectors(model, ids, layer=layer, pool=pool, precision=precision)
+            token_vectors = vectors.token_vectors(model, ids, layer=layer, precision=precision)
         tokens = [[self.tokenizer.piece(token) for token in row] for row in ids]
-        return [vectors.Tokens(*row) for row in zip(ids, tokens, token_vectors, strict=True)]
+        return [vectors.TokenVectors(*row) for row in zip(ids, tokens, token_vectors, strict=True)]
 
     @python_call
     def contexts(self, word: str, texts: Sequence[str] = ()) -> list[torch.Tensor]:
@@ -95,7 +95,7 @@ class Predictor:
         text_list = _text_list(texts) or list(vectors.CONTEXTS.get(word, ()))
         model = self._embedding_module()
         with evaluating(model):
-            return vectors.alike_by_layer(model, self.tokenizer, word, text_list)
+            return vectors.similarities_by_layer(model, self.tokenizer, word, text_list)
 
     def _embedding_module(self) -> nn.Module:
         if isinstance(self._module, Translator):
@@ -137,7 +137,7 @@ class Predictor:
     def tag(self, sentences: str | Sequence[str | Sequence[str]]) -> list[list[decisions.TaggedWord]]:
         """A tag for each word of each sentence. A sentence is a text, which is split into words, or a list of words."""
         inputs = [sentences] if isinstance(sentences, str) else sentences
-        words = [decisions.cut_words(text) if isinstance(text, str) else list(text) for text in inputs]
+        words = [decisions.split_words(text) if isinstance(text, str) else list(text) for text in inputs]
         tagged, self.notes = decisions.tag(self._module, self.bundle.config, self.tokenizer, words)
         return tagged
 

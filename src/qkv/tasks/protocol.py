@@ -91,7 +91,7 @@ class Task(ABC):
     options: ClassVar[tuple[str, ...]]  # keys of the section [corpus] that not every task has
     evaluation_options: ClassVar[tuple[str, ...]] = ()  # the fields of `EvaluationOptions` that its `evaluate` reads
     example: ClassVar[str] = "book.txt"  # data that messages give as an example
-    gives_answers: ClassVar[bool] = False  # whether own metrics can compare its answers with what is right
+    gives_predictions: ClassVar[bool] = False  # whether own metrics can take (true, predicted)
     labelled: ClassVar[bool] = False  # whether it learns from examples with labels
     study_refusal: ClassVar[str] = ""  # why `qkv compare` and `qkv tune` refuse the data; {verb} is one of the two
     max_warmup: ClassVar[int] = 200  # steps

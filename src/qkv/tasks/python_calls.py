@@ -1,4 +1,4 @@
-"""Calls from Python: arguments are checked by their annotations, and messages are in the words of Python's callers."""
+"""Calls from Python: arguments are checked by their annotations, and messages name them as Python does."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def python_call(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _in_python_names(events: Generator[Any, None, Any]) -> Generator[Any, None, Any]:
-    """The same, with the messages of what happens on the way."""
+    """The events of a generator, whose messages are for callers from Python, too."""
     with python_names():
         return (yield from events)
 
 
 def checked(call: str, name: str, hint: Any, value: object) -> Any:
-    """A value of this type, or the list or the number of Python that it stands for; others are refused."""
+    """The value if it has this type, or else as a Python list or number; other values are refused."""
     fits = _test_of(hint)
     if hint is object or fits(value):
         return value
@@ -152,7 +152,7 @@ def _near(name: str, known: Collection[str]) -> str:
 
 
 def _refusal(name: str, hint: Any, value: object) -> str:
-    """What is wrong with a value; of a list, with its first item that is not as expected."""
+    """A message about a value of a wrong type; for a list, about its first wrong item."""
     item = _item_type(hint)
     if item is not None and isinstance(value, list | tuple):
         number = next((number for number, entry in enumerate(value) if not _test_of(item)(entry)), None)
@@ -169,7 +169,7 @@ def _refusal(name: str, hint: Any, value: object) -> str:
 
 
 def _remedy(hint: Any, value: object) -> str:
-    """What to write instead, where that can be seen."""
+    """What to write instead, if the value suggests it; else nothing."""
     item, kinds = _item_type(hint), [kind.__name__ for kind in type(value).__mro__]
     parts = _parts(hint)
     if ModelConfig in parts and "Model" in kinds:
@@ -189,13 +189,13 @@ def _remedy(hint: Any, value: object) -> str:
 
 
 def _item_type(hint: Any) -> Any:
-    """What a list holds, where one may be given."""
+    """The type of the items, if the type allows lists; else None."""
     lists = (part for part in _parts(hint) if get_origin(part) in (Sequence, list))
     return next((get_args(part)[0] for part in lists), None)
 
 
 def _parts(hint: Any) -> list[Any]:
-    """The types that a type stands for, without None."""
+    """The members of a union, without None; of other types, the type itself."""
     if get_origin(hint) is Annotated:
         return _parts(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):

@@ -1,9 +1,9 @@
-"""Messages in the words of Python's callers: arguments, not options of the command line, and calls, not commands.
+"""Messages for callers from Python: with arguments, not options of the command line, and with calls, not commands.
 
 --label NAME            label="NAME"                    qkv train FILE --model bert    qkv.train(FILE, model="bert")
 --set model.layers=2    settings={"model.layers": 2}    `qkv import`                   `qkv.import_model`
 
-What an object is called takes the place of the file in the cache that holds its rows.
+The name of an object replaces that of the file in the cache that holds its rows.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ COMMAND = re.compile(
 
 @contextmanager
 def python_names() -> Iterator[None]:
-    """Messages name options as Python's callers do (minutes, not --minutes), and objects by what they are."""
+    """In this context, messages name options as arguments (minutes, not --minutes), and objects by their type."""
     try:
         yield
     except QkvError as error:
@@ -71,7 +71,7 @@ def python_names() -> Iterator[None]:
 
 
 def in_python_names(message: str) -> str:
-    """A message or a note in the words of Python's callers."""
+    """A message or a note for callers from Python."""
     if ON_COMMAND_LINE.get():
         return message
     message = OWN_FILE.sub(r'Name the file again, as in qkv.load(..., \1_file="\2").', message)

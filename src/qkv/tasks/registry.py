@@ -126,8 +126,8 @@ def evaluate_model(
 ) -> EvaluationReport:
     """Score a model on other data, also by metrics of the user's own."""
     task = task_of_model(bundle)
-    if not task.gives_answers:
-        options.own.refuse_answers(f"a model of kind {bundle.config.kind}")
+    if not task.gives_predictions:
+        options.own.refuse_prediction_metrics(f"a model of kind {bundle.config.kind}")
     report = task.evaluate(bundle, corpus, options, device, progress)
     return report.with_own_scores(options.own.of_model(bundle)) if options.own.metrics else report
 

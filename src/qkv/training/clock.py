@@ -22,7 +22,7 @@ MAX_SCORING_SHARE = 0.15  # of the time is reserved for the final scores; if the
 MAX_SLOWDOWN = 8.0  # of the final scores compared with their measurement before the run
 FIRST_STEP = 0.6  # of the first step's time; it also loads kernels and takes memory, so later ones are faster
 LONG_STEP = 0.4  # of the time: a first step that takes longer gives the speed
-FLAT = 0.25  # of a run's steps: without a better model in the last part of this size, the validation curve is flat
+FLAT_SHARE = 0.25  # of a run's steps: without a better model in that last part, the validation curve is flat
 
 
 class ProcessorShare:
@@ -120,13 +120,13 @@ class Clock:
 
     def observe(self, step: int, best_step: int) -> None:
         """After an evaluation: the run may become longer unless the validation curve is flat."""
-        if self.extends and best_step > (1 - FLAT) * step:
+        if self.extends and best_step > (1 - FLAT_SHARE) * step:
             self.longest, self.flat = max(self.longest, 2 * step), None
         elif self.extends:
             self.flat = (step, best_step)
 
     def total_steps(self, step: int, planned: int, every: int, *, may_grow: bool) -> int:
-        """How many steps the run should have, after `step` of the `planned` ones, with an evaluation `every` so many.
+        """How many steps the run should have, after `step` of the `planned` ones, with one evaluation in `every`.
 
         The number may only grow right after an evaluation, and then at least one step follows.
         """

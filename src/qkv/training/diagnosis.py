@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from qkv.evaluation.intervals import DEVIATIONS
+from qkv.evaluation.intervals import Z_95
 from qkv.evaluation.text_baselines import Baselines
 from qkv.training.history import Change, History, Stage, compare, merge, sampling_error
 
@@ -64,11 +64,11 @@ class Fall(Change):
 
     @property
     def low(self) -> float:
-        return self.mean - DEVIATIONS * self.error
+        return self.mean - Z_95 * self.error
 
     @property
     def high(self) -> float:
-        return self.mean + DEVIATIONS * self.error
+        return self.mean + Z_95 * self.error
 
 
 @dataclass(frozen=True)
@@ -239,9 +239,9 @@ def trend(history: History, loss: float, epoch: float) -> tuple[Kind, Fall]:
         middle, end = history.training_losses(0.4, 0.6), history.training_losses(*END)
         steps = history.steps // 2, history.steps
         fall = Fall(middle.mean - end.mean, math.hypot(middle.error, end.error), "training", *steps)
-    if fall.is_above(MIN_FALL * loss, DEVIATIONS):
+    if fall.is_above(MIN_FALL * loss, Z_95):
         return "learning", fall
-    if fall.of == "validation" and Change(-fall.mean, fall.error).is_above(MIN_RISE * loss, DEVIATIONS):
+    if fall.of == "validation" and Change(-fall.mean, fall.error).is_above(MIN_RISE * loss, Z_95):
         return "rising", fall
     return "plateau" if max(-fall.low, fall.high) < FLAT * loss else "unclear", fall
 

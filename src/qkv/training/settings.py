@@ -71,7 +71,7 @@ class TrainingConfig:
     frozen: Literal["none", "embeddings", "encoder"] = "none"  # what does not learn; encoder: only the head learns
     lora: CountOrZero = 0  # rank of the LoRA matrices that learn in place of the layers; 0: no LoRA
     layer_decay: PositiveShare = 1.0  # the learning rate of a layer as a fraction of that of the layer above it
-    metrics: str = ""  # the Python file of metrics of one's own, and its sha256
+    metrics: str = ""  # the Python file of the user's own metrics, and its sha256
     steps_changes: Changes = ()  # by the clock of a run with a time budget: [[at step, new number of steps], ...]
     evaluate_every_changes: Changes = ()  # likewise: [[after step, new interval], ...]
 

@@ -1,4 +1,4 @@
-"""Runs classifiers and taggers on held-out examples within a time, on new files, and on the rows of a table.
+"""Runs classifiers and taggers on held-out examples within a time limit, on new files, and on the rows of a table.
 
 The columns and labels of new files are matched to those of the training data.
 """
@@ -31,7 +31,7 @@ from qkv.data.prepare_examples import rows_of
 from qkv.data.read_examples import read_examples
 from qkv.data.unusable_labels import most_left_out
 from qkv.errors import DataError, InputError, QkvError
-from qkv.evaluation.decisions import Autocast, answers
+from qkv.evaluation.decisions import Autocast, predict
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, score_examples
 from qkv.evaluation.timed_scoring import Pace
 from qkv.models.registry import LABELLED_MODELS, input_of
@@ -68,21 +68,22 @@ def score_in_time(
     pace: Pace,
 ) -> tuple[LabelledScore, Examples]:
     """The score on as many examples as `pace` has time for, and these examples in their original order."""
-    order, done = pace.order(len(examples)), 0
-    answers_by_index: dict[int, NDArray[np.float32]] = {}
+    count, done = len(examples), 0
+    order = pace.order(count)
+    predictions_by_index: dict[int, NDArray[np.float32]] = {}
     chosen_by_index: dict[int, NDArray[np.int64]] = {}
-    for begin, end in pace.portions(len(examples), FIRST_PORTION):
+    for begin, end in pace.portions(count, FIRST_PORTION):
         indices = np.sort(order[begin:end])
         portion = examples.select(indices)
-        found = answers(model, rows_of(portion), problem, autocast, watch=pace.watch(begin, len(examples)))
+        predictions = predict(model, rows_of(portion), problem, autocast, on_progress=pace.row_counter(begin, count))
         lengths = portion.lengths if isinstance(portion, TagExamples) else np.ones(len(portion), dtype=np.int64)
-        borders = np.cumsum(lengths)[:-1]
-        answers_by_index |= zip(indices.tolist(), np.split(found.shares, borders), strict=True)
-        if found.chosen is not None:
-            chosen_by_index |= zip(indices.tolist(), np.split(found.chosen, borders), strict=True)
+        boundaries = np.cumsum(lengths)[:-1]
+        predictions_by_index |= zip(indices.tolist(), np.split(predictions.values, boundaries), strict=True)
+        if predictions.chosen is not None:
+            chosen_by_index |= zip(indices.tolist(), np.split(predictions.chosen, boundaries), strict=True)
         done = end
     scored = examples.select(np.sort(order[:done]))
-    in_order = np.concatenate([answers_by_index[index] for index in sorted(answers_by_index)])
+    in_order = np.concatenate([predictions_by_index[index] for index in sorted(predictions_by_index)])
     chosen = np.concatenate([chosen_by_index[index] for index in sorted(chosen_by_index)]) if chosen_by_index else None
     return score_examples(in_order, scored, problem, chosen), scored
 
@@ -101,11 +102,11 @@ def evaluate_files(
     problem: Problem = getattr(bundle.config, "problem", "single")
     assert isinstance(model, nn.Module)
     if isinstance(examples, ImageExamples | NumberExamples):
-        watch = Pace(progress=progress, stage="scoring rows").watch(0, len(examples))
-        return evaluate_labelled(model, examples.values, examples, problem, watch=watch), examples, notes
+        on_progress = Pace(progress=progress, stage="scoring rows").row_counter(0, len(examples))
+        return evaluate_labelled(model, examples.values, examples, problem, on_progress=on_progress), examples, notes
     rows = rows_of(bundle.tokenizer, examples, bundle.config.context)
-    watch = Pace(progress=progress, stage="scoring rows").watch(0, len(rows))
-    score = evaluate_labelled(model, rows, examples, problem, watch=watch)
+    on_progress = Pace(progress=progress, stage="scoring rows").row_counter(0, len(rows))
+    score = evaluate_labelled(model, rows, examples, problem, on_progress=on_progress)
     return score, examples, [*notes, *rows.notes("texts", bundle.config.context)]
 
 

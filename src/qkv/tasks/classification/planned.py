@@ -10,7 +10,7 @@ from qkv.data.descriptions import PLANNED_EXAMPLES, TrainingPlan
 from qkv.data.encode import EncodedRows, decoded
 from qkv.data.examples import Examples, ImageExamples, Label, NumberExamples, TagExamples
 from qkv.data.prepare_examples import PreparedExamples
-from qkv.evaluation.labelled_evaluation import NAMES, main_metric
+from qkv.evaluation.labelled_evaluation import LABELLED_TITLES, main_metric
 
 if TYPE_CHECKING:
     from qkv.tasks.classification.task import ClassificationTask
@@ -28,7 +28,7 @@ def training_plan(task: ClassificationTask, model: str) -> TrainingPlan:
         valid=len(data.valid),
         test=len(data.test or ()),
         held_out=data.held_out,
-        metric=NAMES[main_metric(data.valid, task.problem)],
+        metric=LABELLED_TITLES[main_metric(data.valid, task.problem)],
         max_tokens=task.context,
         examples=tuple(_as_read(task.prepared, first, row, task.context) for row in range(len(first))),
     )

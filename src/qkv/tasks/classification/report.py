@@ -55,8 +55,8 @@ HIGH_DROPOUT = 0.3
 def plan(session: Session, task: ClassificationTask) -> list[str]:
     data, training = task.prepared.labelled, session.recipe.training
     return [
-        f"data    {len(data.train):,} examples to learn from, {len(data.valid):,} to check on"
-        + (f", {len(data.test):,} to test with" if data.test is not None else ""),
+        f"data    {len(data.train):,} examples for training, {len(data.valid):,} for validation"
+        + (f", {len(data.test):,} for testing" if data.test is not None else ""),
         f"task    {data.task}" + (f", {counted(len(data.labels), 'label')}" if data.labels.names else ""),
         f"model   {model_summary(session.recipe.model)}, {session.size}",
         *session.plan_lines(counted(training.batch, "example"), training.batch),
@@ -171,7 +171,7 @@ def mistakes(result: LabelledScore, examples: Examples, limit: int = MISTAKES) -
     elif isinstance(score, NumberScore):
         targets = examples.targets
         for row in score.worst(limit):
-            rows.append({"row": row, "said": f"{float(result.answers[row, 0]):.2f}", "true": f"{targets[row]:.2f}"})
+            rows.append({"row": row, "said": f"{float(result.predictions[row, 0]):.2f}", "true": f"{targets[row]:.2f}"})
     for mistake in rows:
         row = mistake["row"]
         if isinstance(examples, ImageExamples):

@@ -118,7 +118,7 @@ def wanted_tokenizer(draft: Draft) -> TokenizerConfig:
 def number_model(task: ClassificationTask, draft: Draft, train: NumberExamples) -> tuple[MutableSection, TrainingDraft]:
     """The section of a model for a table of numbers."""
     if draft.training.start:
-        raise ConfigError("models of numbers are learned from scratch: qkv train FILE.")
+        raise ConfigError("models of numbers are trained from scratch: qkv train FILE.")
     model, task.system = systems.number_section(draft.model, draft.where)
     model |= {"labels": list(task.labels.names), "problem": task.problem, "columns": list(train.columns)}
     model["target"] = task.prepared.labelled.columns["label"]

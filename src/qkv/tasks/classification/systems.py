@@ -190,7 +190,7 @@ def finetuning_section(
     """The section of a classifier or tagger around the encoder of a trained model, and its training defaults."""
     task = data.task
     if task == "images":
-        raise ConfigError("images are learned from scratch: qkv train FOLDER.")
+        raise ConfigError("models of images are trained from scratch: qkv train FOLDER.")
     config, kind = origin.encoder_config(source), "tagger" if task == "tagging" else "classifier"
     dropout = given.get("dropout", 0.1)
     encoder = origin.encoder_section(source, dropout)

@@ -25,8 +25,7 @@ from qkv.doctor.labelled import LabelledBaselines
 from qkv.errors import ConfigError
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, logged_scores
 from qkv.evaluation.spans import is_spans
-from qkv.evaluation.timed_scoring import Pace
-from qkv.evaluation.timed_scoring import timed as timed_rows
+from qkv.evaluation.timed_scoring import Pace, seconds_per_row
 from qkv.models.defaults import ClassifierDefaults
 from qkv.models.linear import Linear, LinearConfig
 from qkv.models.registry import LABELLED_MODELS, is_recurrent
@@ -73,7 +72,7 @@ class ClassificationTask(Task):
     options: ClassVar[tuple[str, ...]] = (
         "filter", "test", "text", "label", "labels", "text2", "id", "task", "header", "columns"
     )  # fmt: skip
-    gives_answers: ClassVar[bool] = True
+    gives_predictions: ClassVar[bool] = True
     labelled: ClassVar[bool] = True
     example: ClassVar[str] = "reviews.csv"
     extends: ClassVar[bool] = True
@@ -210,7 +209,7 @@ class ClassificationTask(Task):
         if self.problem == "regression":
             systems.set_target_scale(model, data.train.targets)
         if not isinstance(data.train, ImageExamples):
-            for name, split in (("training texts", "train"), ("texts to check on", "valid")):
+            for name, split in (("training texts", "train"), ("validation texts", "valid")):
                 self.added_notes += self.split_rows(split).notes(name, self.context)
         return model
 
@@ -277,7 +276,7 @@ class ClassificationTask(Task):
     def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
         valid, test = len(self.prepared.labelled.valid), self.prepared.labelled.test
         probed = min(PROBED_EXAMPLES, valid)
-        example_seconds = timed_rows(lambda rows: self.score_split(recipe, model, "valid", rows), probed)
+        example_seconds = seconds_per_row(lambda rows: self.score_split(recipe, model, "valid", rows), probed)
         number, self.evaluated_examples = plan_evaluations(valid, EVALUATION_SHARE * seconds_left / example_seconds)
         self.evaluation_count = 1 if self.solved else number
         evaluation = example_seconds * self.evaluated_examples
@@ -315,7 +314,7 @@ class ClassificationTask(Task):
         splits = ["valid", *(["test"] if self.prepared.labelled.test is not None else [])]
         results = {}
         for index, split in enumerate(splits):
-            part = replace((pace or Pace()).part(len(splits) - index), stage=f"scoring {split} examples")
+            part = replace((pace or Pace()).next_share(len(splits) - index), stage=f"scoring {split} examples")
             result, self._scored[split] = score_in_time(
                 best, getattr(self.prepared.labelled, split), partial(self._portion_rows, split), self.problem,
                 autocast_factory(recipe.training), part,

@@ -17,8 +17,8 @@ def require_language_model(bundle: Bundle) -> LanguageModel:
     """The model of the bundle; models that are not language models are refused."""
     if not isinstance(bundle.model, LanguageModel):
         raise InputError(
-            f"a {bundle.config.kind} model reads texts and does not write them; embed turns texts into "
-            "vectors with it. Writing and scoring need a language model, such as modern or gpt."
+            f"a {bundle.config.kind} model does not generate text; embed gives its vectors of texts. "
+            "Generating and scoring text need a language model, such as modern or gpt."
         )
     return bundle.model
 

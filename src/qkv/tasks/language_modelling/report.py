@@ -51,7 +51,7 @@ def plan(session: Session, prepared: Prepared, doctor: Doctor) -> list[str]:
     size = prepared.train.bytes + prepared.valid.bytes
     return [
         f"text    {size:,} bytes",
-        f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
+        f"tokens  {len(prepared.train.tokens):,} for training, {len(prepared.valid.tokens):,} for validation "
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens)",
         f"model   {model.kind} {shape}, context {model.context}, {session.size}",
         f"steps   of {training.batch} x {model.context} tokens, {training.optimizer}, "
@@ -166,8 +166,8 @@ def doctor_section_with_baselines(doctor_report: DoctorReport) -> str:
         lines=markdown_list(doctor_report.lines()),
         table=baseline_markdown(doctor_report.table),
         rows="\n".join(rows),
-        counted=f"Counted: {baselines.counted:,} of {baselines.of:,} training tokens, in {baselines.seconds:.1f} s. "
-        "n-grams have Kneser-Ney smoothing.",
+        counted=f"Counted: {baselines.counted:,} of {baselines.training_tokens:,} training tokens, "
+        f"in {baselines.seconds:.1f} s. n-grams have Kneser-Ney smoothing.",
     )
 
 

@@ -14,7 +14,7 @@ from qkv.doctor.baseline_table import BaselineTable, compared
 from qkv.doctor.messages import curve_verdict
 from qkv.errors import InputError, QkvError
 from qkv.evaluation import masked_tokens
-from qkv.evaluation.intervals import interval_text, share_of_totals
+from qkv.evaluation.intervals import interval_text, ratio_of_totals
 from qkv.evaluation.masked_tokens import MaskedScore
 from qkv.evaluation.significance import RowStatistics, estimate
 from qkv.evaluation.timed_scoring import Pace
@@ -42,7 +42,7 @@ def score_text(bundle: Bundle, corpus: CorpusConfig, progress: Progress = no_pro
     """The score on the files of a corpus, and notes. The baseline predicts each token by its frequency in training."""
     model = bundle.model
     if not isinstance(model, Masked):
-        raise InputError(f"a {bundle.config.kind} model has no head that fills gaps; it gives vectors.")
+        raise InputError(f"a {bundle.config.kind} model has no head for masked tokens; it gives only vectors.")
     recipe = training_recipe(bundle)
     trained = recipe.corpus if recipe is not None and isinstance(recipe.corpus, CorpusConfig) else None
     text, text_notes = stream_to_score(bundle.tokenizer, corpus, trained, progress)
@@ -57,7 +57,9 @@ def score_text(bundle: Bundle, corpus: CorpusConfig, progress: Progress = no_pro
             task, frequencies = recipe.task, masked_tokens.frequencies(prepared.train.tokens, vocabulary)
     if frequencies is None:
         frequencies = masked_tokens.frequencies(text.tokens, vocabulary)
-        notes.append("the training text is not there: the baseline has the frequencies of this text itself.")
+        notes.append(
+            "the training text cannot be read: the baseline uses the token frequencies of the text that is scored."
+        )
     pace = Pace(progress=progress, stage="scoring passages")
     score = masked_tokens.score(model, text.tokens, vocabulary, frequencies, task, pseudo=PSEUDO_TOKENS, pace=pace)
     return score, notes
@@ -67,7 +69,7 @@ def plan(session: Session, prepared: Prepared, baseline_accuracy: float) -> list
     encoder, training = expect(session.recipe.model, MaskedConfig).encoder, session.recipe.training
     return [
         f"text    {prepared.train.bytes + prepared.valid.bytes:,} bytes",
-        f"tokens  {len(prepared.train.tokens):,} to learn from, {len(prepared.valid.tokens):,} to check on "
+        f"tokens  {len(prepared.train.tokens):,} for training, {len(prepared.valid.tokens):,} for validation "
         f"({prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens)",
         f"model   bert {encoder.layers}/{encoder.heads}/{encoder.width}, context {encoder.context}, {session.size}",
         *session.plan_lines(f"{training.batch} x {encoder.context} tokens", training.batch),
@@ -94,13 +96,13 @@ def card_content(session: Session, prepared: Prepared, score: MaskedScore, docto
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "tokenizer": f"{prepared.tokenizer.kind}, {prepared.tokenizer.vocabulary:,} tokens",
     }
-    sentence = f"A BERT of {session.parameters:,} parameters that fills gaps"
+    sentence = f"A BERT of {session.parameters:,} parameters that predicts masked tokens"
     return CardContent(sentence, rows, doctor_section(doctor_lines, baseline_table(score)))
 
 
 def baseline_table(score: MaskedScore) -> BaselineTable:
     """The accuracy compared with that of the most frequent token, on the same masked tokens."""
-    own, usual = (RowStatistics("accuracy", score.passages[:, [column, 3]], share_of_totals) for column in (1, 2))
+    own, usual = (RowStatistics("accuracy", score.passages[:, [column, 3]], ratio_of_totals) for column in (1, 2))
     baseline = compared("most frequent token", own, usual, lower_is_better=False)
     rows = f"{score.masked_tokens:,} masked tokens of the validation text"
     return BaselineTable("masked-token accuracy", rows, score.masked_tokens, estimate([own]), (baseline,))
@@ -111,12 +113,10 @@ def remarks(session: Session, score: MaskedScore) -> list[str]:
     lines = [" ".join(baseline_table(score).sentences())]
     if score.pairs:
         interval = interval_text(score.followed_low, score.followed_high)
-        right = (
-            f"whether a passage follows is answered rightly for {score.followed_accuracy:.4f} ({interval}) of the pairs"
-        )
+        correct = f"next-sentence accuracy {score.followed_accuracy:.4f} ({interval})"
         chance = score.followed_low <= 0.5 <= score.followed_high
         below = "worse than" if score.followed_high < 0.5 else "better than"
-        lines.append(f"{right}: {'not distinguishable from' if chance else below} chance, 0.5")
+        lines.append(f"{correct}: {'not distinguishable from' if chance else below} chance, 0.5")
     diagnosis = curve_diagnosis(session)
     advice = curve_advice(session, diagnosis) or "more text, which is new to the model"
     return [*lines, curve_verdict(diagnosis), f"try: {advice}"]
@@ -126,9 +126,9 @@ def score_table(score: MaskedScore) -> TableSection:
     rows = [
         ("masked tokens", f"{score.masked_tokens:,}", ""),
         ("masked-token accuracy", f"{score.accuracy:.4f}", interval_text(score.accuracy_low, score.accuracy_high)),
-        ("the same by the most frequent token", f"{score.baseline_accuracy:.4f}", ""),
+        ("accuracy of the most frequent token", f"{score.baseline_accuracy:.4f}", ""),
         ("loss (nats per masked token)", f"{score.loss:.4f}", interval_text(score.loss_low, score.loss_high)),
-        ("the same by frequency alone", f"{score.baseline_loss:.4f}", ""),
+        ("loss of the token frequencies", f"{score.baseline_loss:.4f}", ""),
         ("perplexity", f"{score.perplexity:.2f}", ""),
     ]
     if score.pseudo_tokens:
@@ -136,5 +136,5 @@ def score_table(score: MaskedScore) -> TableSection:
         rows.append((title, f"{score.pseudo_perplexity:.2f}", ""))
     if score.pairs:
         interval = interval_text(score.followed_low, score.followed_high)
-        rows.append(("next sentence known", f"{score.followed_accuracy:.4f}", interval))
+        rows.append(("next-sentence accuracy", f"{score.followed_accuracy:.4f}", interval))
     return TableSection("", ("score", "value", "95 % interval"), tuple(rows))

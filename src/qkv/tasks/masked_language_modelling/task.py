@@ -20,8 +20,7 @@ from qkv.data.prepare import Prepared, prepare, require
 from qkv.errors import ConfigError
 from qkv.evaluation import masked_tokens
 from qkv.evaluation.masked_tokens import MaskedScore
-from qkv.evaluation.timed_scoring import Pace
-from qkv.evaluation.timed_scoring import timed as timed_rows
+from qkv.evaluation.timed_scoring import Pace, seconds_per_row
 from qkv.models import bert
 from qkv.models.masked import Masked
 from qkv.models.registry import MASKED_MODELS, defaults
@@ -188,7 +187,7 @@ class MaskedLanguageModellingTask(Task):
 
     def costs(self, recipe: Recipe, model: nn.Module, step_seconds: float, seconds_left: float) -> EvaluationCosts:
         valid, context = len(self.prepared.valid.tokens), recipe.model.context
-        window_seconds = timed_rows(
+        window_seconds = seconds_per_row(
             lambda windows: self.score_model(recipe, model, windows * context), PROBED_TOKENS // context + 1
         )
         token_seconds = window_seconds / context

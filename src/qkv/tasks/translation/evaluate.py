@@ -43,7 +43,7 @@ class TranslationEvaluation(TranslationScore):
     metric: Metric
     beams: int
     comparison: Comparison | None
-    own: Mapping[str, float] = field(default_factory=dict)  # metrics of one's own, of the whole model
+    own: Mapping[str, float] = field(default_factory=dict)  # metrics of the user's own
 
     @property
     def loss(self) -> float:
@@ -88,7 +88,7 @@ def translate_pairs(
         portion = np.sort(order[first:stop]).tolist()
         hypotheses = translate(
             model, [sources[index] for index in portion], search, start=start, end=last, device=device,
-            watch=pace.watch(first, len(groups)),
+            on_progress=pace.row_counter(first, len(groups)),
         )  # fmt: skip
         translations |= {
             index: tokenizer.decode(best[0].tokens) for index, best in zip(portion, hypotheses, strict=True)

@@ -46,10 +46,10 @@ BEAMS = 5
 def plan(session: Session, prepared: PreparedPairs) -> list[str]:
     data, model, tokenizer = prepared.parallel, session.recipe.model, prepared.tokenizer
     sizes = [str(getattr(model, name)) for name in ("layers", "heads", "width") if hasattr(model, name)]
-    separate = ", learned for each by itself" if prepared.target_tokenizer is not None else ""
-    test = f", {len(data.test):,} to test with" if data.test else ""
+    separate = ", trained separately for each" if prepared.target_tokenizer is not None else ""
+    test = f", {len(data.test):,} for testing" if data.test else ""
     return [
-        f"pairs   {len(data.train):,} to learn from, {len(data.valid):,} to check on{test}",
+        f"pairs   {len(data.train):,} for training, {len(data.valid):,} for validation{test}",
         f"words   {tokenizer.kind}, {tokenizer.vocabulary:,} tokens for {sides_in_words(data.directions)}{separate}",
         f"model   {model.kind} {'/'.join(sizes)}, {session.size}",
         *session.plan_lines(f"{expect(session.recipe.task, TranslationConfig).tokens:,} tokens", 1),
@@ -151,7 +151,7 @@ def card_content(
         **({} if flops is None else {"FLOPs of the training": f"{flops:.2e}; {FLOPS_METHOD}"}),
         "directions": directions_in_words(data.train.directions, data.columns),
         "text": names_of(recipe.corpus.files),
-        "pairs": f"{len(data.train):,} to learn from, {session.epochs:.2f} epochs",
+        "pairs": f"{len(data.train):,} for training, {session.epochs:.2f} epochs",
         "data fingerprint": f"`{recipe.corpus.fingerprint}`",
         "tokenizer": f"{tokenizer.kind}, {tokenizer.vocabulary:,} tokens, `{tokenizer.fingerprint}`",
     }

@@ -21,8 +21,7 @@ from qkv.data.examples import Pairs
 from qkv.data.findings import Assumption, Progress
 from qkv.data.prepare_pairs import PreparedPairs, prepare_parallel
 from qkv.errors import ConfigError
-from qkv.evaluation.timed_scoring import Pace
-from qkv.evaluation.timed_scoring import timed as timed_rows
+from qkv.evaluation.timed_scoring import Pace, seconds_per_row
 from qkv.evaluation.translation_metrics import OUTPUTS, Outputs, TranslationScore, require
 from qkv.models import transformer
 from qkv.models.registry import TRANSLATORS, defaults, presets
@@ -103,7 +102,7 @@ class TranslationTask(Task):
         "--model transformer, or rnn-translator."
     )
     evaluation_options: ClassVar[tuple[str, ...]] = ("metric", "beams", "compare_with")
-    gives_answers: ClassVar[bool] = True
+    gives_predictions: ClassVar[bool] = True
     example: ClassVar[str] = "a.en a.de"
     max_warmup: ClassVar[int] = 400
 
@@ -225,7 +224,7 @@ class TranslationTask(Task):
         loss, losses = self.loss(recipe, model, "valid", LOSS_PAIRS * sentences)
         parts = [float(f"{part:.6g}") for part in losses]
         outputs = self.outputs(recipe, model, "valid", sentences)
-        scores, own = outputs.quick(), self.own.of_outputs(outputs)
+        scores, own = outputs.quick_scores(), self.own.of_outputs(outputs)
         # of two models with equal scores, such as two with no right word yet, the one with the lower loss is better
         criterion = scores["criterion"] + 1e-4 * min(loss, 100.0)
         return {"loss": loss, **scores, "criterion": criterion, "parts": parts, **own}
@@ -239,8 +238,8 @@ class TranslationTask(Task):
             self.outputs(recipe, model, "valid", sentences)
 
         # an untrained model rarely ends a sentence, so these times are longer than those after some training
-        sentence_seconds = timed_rows(probe, probed)
-        beam_seconds = timed_rows(lambda rows: self.outputs(recipe, model, "valid", rows, BEAMS), min(2, probed))
+        sentence_seconds = seconds_per_row(probe, probed)
+        beam_seconds = seconds_per_row(lambda rows: self.outputs(recipe, model, "valid", rows, BEAMS), min(2, probed))
         affordable = EVALUATION_SHARE * seconds_left / sentence_seconds  # sentences that there is time to evaluate
         fitting = max(MIN_EVALUATED, min(MAX_EVALUATED, affordable / MAX_EVALUATIONS))
         self.evaluated_sentences = int(min(valid, fitting, max(FEWEST_EVALUATED, affordable)))
@@ -283,7 +282,9 @@ class TranslationTask(Task):
         sentences = expect(recipe.task, TranslationConfig).final_evaluation_sentences or FINAL_SENTENCES
         scores: dict[str, TranslationScore] = {}
         for index, split in enumerate(self.held_out):
-            part = replace((pace or Pace()).part(len(self.held_out) - index), stage=f"translating {split} sources")
+            part = replace(
+                (pace or Pace()).next_share(len(self.held_out) - index), stage=f"translating {split} sources"
+            )
             outputs = self.outputs(recipe, best, split, sentences, BEAMS, part)
             if outputs.whole is not None:
                 self.add_note(f"the {split} score is of {len(outputs):,} of {outputs.whole:,} sources, evenly spread.")
