@@ -141,7 +141,7 @@ def _packed(folder: Path) -> Iterator[Row]:
     yield "nothing-inside.txt.gz", gzip.compress(b""), "refused", "empty"
     yield "bad-byte.txt.gz", gzip.compress(GOOD + b"one\ntwo \xff\n"), "accepted", "cp1252"
     whole = _zip({"a.txt": GOOD})
-    yield "text.zip", GOOD, "refused", "no zip"
+    yield "text.zip", GOOD, "refused", "is not a zip"
     yield "truncated.zip", whole[: len(whole) // 2], "refused", "damaged"
     damaged = bytearray(_zip({"a.txt": GOOD}, zipfile.ZIP_STORED))
     damaged[200] ^= 1

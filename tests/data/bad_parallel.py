@@ -72,7 +72,7 @@ def _counts() -> Iterator[Case]:
     yield two("empty-target", SOURCE, b"", "200 lines here, 0 in")
     yield two("only-bom", b"\xef\xbb\xbf", b"\xef\xbb\xbf", "is empty")
     yield two("newlines", b"\n" * 50, b"\n" * 50, "only blank lines")
-    yield two("spaces", b"  \n" * 50, b"\t\n" * 50, "nothing but blank lines")
+    yield two("spaces", b"  \n" * 50, b"\t\n" * 50, "only blank lines")
     some = [line if n % 4 else "" for n, line in enumerate(GERMAN)]
     yield two("empty-targets", SOURCE, text(some), "train.en:1: 50 of 200 pairs cannot be used")
     yield two("empty-sources", text([line if n % 4 else " " for n, line in enumerate(ENGLISH)]), TARGET,
@@ -130,7 +130,7 @@ def _sides() -> Iterator[Case]:
                named)  # fmt: skip
     turned = {**named, "valid": ["dev.de", "dev.en"]}
     yield Case("dev-turned", {**train, "dev.en": SOURCE, "dev.de": TARGET}, True,
-               "dev.de: translates de to en; learned is en to de", turned)  # fmt: skip
+               "dev.de: translates de to en, but the model learns en to de", turned)  # fmt: skip
     other = {**named, "test": ["test.en", "test.cs"]}
     yield Case("other-language", {**train, "test.en": SOURCE, "test.cs": TARGET}, True, "translates en to cs", other)
     yield Case(

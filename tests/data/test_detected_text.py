@@ -98,7 +98,7 @@ def test_characters_of_two_surrogates_are_read_as_what_they_mean(chunk: int) -> 
 
 
 def test_long_lines_are_not_cut_inside_a_pair_of_surrogates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(detected_text, "LONGEST_LINE", 100)
+    monkeypatch.setattr(detected_text, "MAX_LINE", 100)
     for before in range(90, 101):
         assert read(b"x" * before + b"\xed\xa0\xbc\xed\xbd\x95" * 9)[0] == "x" * before + "🍕" * 9
 

@@ -153,7 +153,7 @@ def test_images_in_any_form(kind: str, model: qkv.Model, tmp_path: Path) -> None
         for one in (IMAGES[0], files[0], str(files[0]), opened):
             assert model.classify(one)[0].label == model.classify(IMAGES[:1])[0].label
         model.classify(opened.resize((16, 16)))
-    assert "made 8 x 8" in model.notes[0]
+    assert "resized to 8 x 8" in model.notes[0]
     for wrong, message in {5: "not int", "absent.png": "no such file"}.items():
         with pytest.raises(InputError, match=message):
             model.classify(wrong)

@@ -27,7 +27,7 @@ def values(folder: Path, data: str, **model: Any) -> dict[str, dict[str, Any]]:
     words = families.write(folder, data)
     given = {OPTIONS[name]: value for name, value in pairwise(words) if name in OPTIONS}
     files = [word for word in words if word not in OPTIONS and word not in given.values()]
-    return {"model": model, "corpus": {"files": files, **given}, "training": {"threads": 1, "batch": 4, "steps": 2}}
+    return {"model": model, "corpus": {"files": files, **given}, "training": {"threads": 1, "steps": 2}}
 
 
 def resolved(recipe: dict[str, dict[str, Any]]) -> str:

@@ -20,7 +20,7 @@ from qkv.evaluation import decisions
 from qkv.models.tag_schemes import follows
 from qkv.models.tagger import Tagger, TaggerConfig
 from qkv.objectives.classification import words_of
-from qkv.tasks.classification.systems import word_spellings
+from qkv.tasks.classification.from_data import word_spellings
 from small_tasks import begun, trained
 from text.kinds import tokenizer
 

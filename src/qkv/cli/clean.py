@@ -35,7 +35,7 @@ def clean(
     limits: Annotated[Limits, Parameter(name="*", group="Filters and their limits")] = DEFAULTS,
     json: Json = False,
 ) -> None:
-    """Drop documents that are duplicates or not worth learning from; write the others, in their order, to a new file.
+    """Drop documents that are duplicates or not worth learning from; write the others to a file.
 
     qkv data clean crawl/ --out corpus.jsonl
     qkv data clean crawl.jsonl.gz --out corpus.jsonl.gz --keep-dropped dropped.jsonl

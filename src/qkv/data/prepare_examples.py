@@ -48,6 +48,7 @@ from qkv.text.tokenizer import Tokenizer, TokenizerConfig
 from qkv.text.vocabulary import train_tokenizer
 
 TaggingKind = Literal["bpe", "wordpiece"]
+TextKind = Literal["characters"]
 TOKENIZER_VERSION = 2  # increase it when the same data would give a different vocabulary
 TOKENIZER_SAMPLE = 16_000_000  # characters, for pairs bytes; of longer data, every n-th text is used
 TIMED_EXAMPLES = 256  # examples whose encoding is timed
@@ -157,10 +158,11 @@ def prepare_examples(
     progress: Progress | None = None,
     previews: FilePreviews | None = None,
     tagging_kind: TaggingKind = "wordpiece",
+    text_kind: TextKind | None = None,
 ) -> PreparedExamples:
     """Read the examples and learn their vocabulary; `given_tokenizer` is one that a model already has, `tagging_kind`
-    is learned by default from words with tags."""
-    whole = _prepare_examples(config, tokenizer, given_tokenizer, progress, previews, tagging_kind)
+    is learned by default from words with tags, and `text_kind`, if it is given, from texts."""
+    whole = _prepare_examples(config, tokenizer, given_tokenizer, progress, previews, tagging_kind, text_kind)
     return whole.limited(config.max_train)
 
 
@@ -171,6 +173,7 @@ def _prepare_examples(
     progress: Progress | None,
     previews: FilePreviews | None,
     tagging_kind: TaggingKind,
+    text_kind: TextKind | None,
 ) -> PreparedExamples:
     report = progress or no_progress
     data = read_examples(config, report, previews=previews)
@@ -194,7 +197,9 @@ def _prepare_examples(
     if known := known_tokenizer(tokenizer, given_tokenizer):
         return PreparedExamples(data, *known, resolved)
     chosen, notes = tokenizer, list[str]()
-    if tokenizer.kind is None:
+    if tokenizer.kind is None and text_kind is not None and data.task != "tagging":
+        chosen = replace(tokenizer, kind=text_kind)
+    elif tokenizer.kind is None:
         chosen = default_example_tokenizer(data, tokenizer, tagging_kind)
         size = f" of {chosen.size:,}" if chosen.size else ""
         choice = f"tokenizer: {chosen.kind}{size}, chosen for these texts; choose another with --tokenizer."

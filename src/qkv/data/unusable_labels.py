@@ -44,7 +44,7 @@ def report_unusable(
     bad = np.isin(raw.array(), unusable)
     where, label = raw.place(int(unusable[0])), raw.shown_name(int(unusable[0]))
     if bad.all() and label == "-1":
-        hidden = f"every label of the {split} examples is -1, the mark of a set whose labels are not published"
+        hidden = f"every label of the {split} examples is -1, which stands for unpublished labels"
         raise DataError(where, hidden, "Leave the file out, or give one with labels.")
     noun, unit, within, most = "label", "rows", "on", most_left_out(starts is not None)
     remedy = f"Known are {known}. Repair the labels, or use another --task."

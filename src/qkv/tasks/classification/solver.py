@@ -8,11 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
+from qkv.blocks.embeddings import SpelledEmbedding
+from qkv.blocks.word_features import Spelling
 from qkv.config import parse, toml_values
 from qkv.data.examples import NumberExamples
 from qkv.data.findings import Assumption
-from qkv.data.prepare_examples import PreparedExamples
+from qkv.data.prepare_examples import PreparedExamples, TextKind
 from qkv.errors import ConfigError
 from qkv.models.classifier import ClassifierConfig
 from qkv.models.defaults import ClassifierDefaults
@@ -21,11 +24,10 @@ from qkv.objectives.classification import ClassificationConfig
 from qkv.objectives.whole_data import WholeData
 from qkv.recipe import resolve
 from qkv.recipe.draft import Draft, TrainingDraft
-from qkv.recipe.recipe import MutableSection, Recipe, parse_model
-from qkv.tasks.classification import systems
+from qkv.recipe.recipe import MutableSection, Recipe, Section, parse_model
+from qkv.tasks.classification import from_data, systems
 from qkv.tasks.classification.ngrams import NgramRows, alphabet_of, encoder_of, rarity
 from qkv.tasks.protocol import expect
-from qkv.text.tokenizer import TokenizerConfig
 
 if TYPE_CHECKING:
     from qkv.tasks.classification.task import ClassificationTask
@@ -92,6 +94,20 @@ def ngram_rows(task: ClassificationTask) -> NgramRows:
     return task.ngrams
 
 
+def prepare_model(task: ClassificationTask, recipe: Recipe, model: nn.Module) -> None:
+    """Set the parts of a new model that come from the data."""
+    train, tokenizer = task.prepared.labelled.train, task.prepared.tokenizer
+    if isinstance(train, NumberExamples):
+        from_data.fit_to_table(model, task.problem, train, recipe.training.device)
+    for part in model.modules():
+        if isinstance(part, SpelledEmbedding) and not recipe.training.start:
+            part.spell(from_data.token_spellings(tokenizer))
+        if isinstance(part, Spelling) and not recipe.training.start:
+            part.spell(from_data.word_spellings(tokenizer))
+        if isinstance(part, Linear):
+            learn_features(task, recipe, part)
+
+
 def learn_features(task: ClassificationTask, recipe: Recipe, model: Linear) -> None:
     """Let a new model know the n-grams of the training rows."""
     rows = ngram_rows(task)
@@ -106,13 +122,11 @@ def whole_data(task: ClassificationTask, recipe: Recipe) -> WholeData:
     return WholeData(config, counted, rows.targets, task.problem, rows.rows.lengths)
 
 
-def wanted_tokenizer(draft: Draft) -> TokenizerConfig:
-    """The tokenizer of a draft; where its kind is open, of the kind that the system reads."""
-    encoder = draft.model.get("encoder")
-    kind = str(encoder.get("kind") if isinstance(encoder, dict) else draft.model.get("kind"))
-    if draft.tokenizer.kind is not None or kind not in systems.TEXT_SYSTEMS.names:
-        return draft.tokenizer
-    return replace(draft.tokenizer, kind=systems.TEXT_SYSTEMS[kind].tokenizer)
+def text_tokenizer(model: Section) -> TextKind | None:
+    """The kind of tokenizer that the system of a section reads texts with; None for the default one."""
+    encoder = model.get("encoder")
+    kind = str(encoder.get("kind") if isinstance(encoder, dict) else model.get("kind"))
+    return systems.TEXT_SYSTEMS[kind].tokenizer if kind in systems.TEXT_SYSTEMS.names else None
 
 
 def number_model(task: ClassificationTask, draft: Draft, train: NumberExamples) -> tuple[MutableSection, TrainingDraft]:
@@ -122,8 +136,8 @@ def number_model(task: ClassificationTask, draft: Draft, train: NumberExamples) 
     model, task.system = systems.number_section(draft.model, draft.where)
     model |= {"labels": list(task.labels.names), "problem": task.problem, "columns": list(train.columns)}
     model["target"] = task.prepared.labelled.columns["label"]
-    if systems.is_solved_exactly(model["kind"], task.problem):
+    if from_data.is_solved_exactly(model["kind"], task.problem):
         task.add_note("linear regression starts from its closed form, the least squares; steps hardly move it.")
-        task.system = replace(task.system, learning_rate=systems.SOLVED_RATE, epochs=0.0)
+        task.system = replace(task.system, learning_rate=from_data.SOLVED_RATE, epochs=0.0)
     # bf16 would round the numbers to three digits, and the models are too small to gain from its speed
     return model, replace(draft.training, dtype=draft.training.dtype or "f32")

@@ -7,17 +7,14 @@ the config of its model carries; values that the user set are never changed. Dec
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
-import torch
-from torch import nn
 
 from qkv.config import LazyClasses, toml_values
-from qkv.data.examples import Array, Labelled, NumberExamples, TagExamples
+from qkv.data.examples import Labelled, LabelMap, TagExamples
 from qkv.errors import ConfigError
 from qkv.evaluation.spans import is_spans
 from qkv.models.defaults import ClassifierDefaults
@@ -34,13 +31,11 @@ from qkv.models.registry import (
     preset,
     presets,
 )
-from qkv.models.table import LinearTable, MLPTable
 from qkv.objectives.classification import Problem
 from qkv.recipe import origin, own_model, resolve
 from qkv.recipe.bundle import Bundle
-from qkv.recipe.draft import TrainingDraft
+from qkv.recipe.draft import Draft, TrainingDraft
 from qkv.recipe.recipe import MutableSection, Section, unknown_model_error
-from qkv.text.tokenizer import Tokenizer
 
 SMALL_ENCODER = 8_000_000  # parameters; a smaller encoder is finetuned at a higher learning rate
 TEXT_ONLY = ("mlp", "bag")  # systems that classify whole texts but cannot tag words
@@ -52,9 +47,6 @@ CLASSIFIER_KEYS = (
     "dropout",
     "scheme",
 )  # of a section [model]; others are the encoder's
-
-
-CONTINUED = "##"  # before word pieces that do not begin a word
 
 
 class Systems(Mapping[str, ClassifierDefaults]):
@@ -166,6 +158,8 @@ def classifier_section(model: Section, task: str, where: str) -> tuple[MutableSe
                 f"expected {kind!r} around an encoder with its kind. "
                 f"Give --model one of {', '.join(system_names(task))}."
             )
+        if kind == "tagger" and encoder["kind"] == "linear":
+            raise ConfigError(f"{where}: model.encoder.kind = 'linear' is for whole texts; expected 'linear-words'.")
         return {**model, "encoder": dict(encoder)}, _system_with_encoder(encoder)
     system = find_system(str(model.get("kind", DEFAULT_SYSTEMS[task])), task, where)
     given = {key: value for key, value in model.items() if key != "kind"}
@@ -258,68 +252,19 @@ def _systems_with_encoder(encoder: MutableSection) -> dict[str, ClassifierDefaul
     return same_cell or same_kind
 
 
-def token_spellings(tokenizer: Tokenizer | None) -> list[str]:
-    """The text of each token of a vocabulary; empty for special tokens."""
-    assert tokenizer is not None
-    ids = range(tokenizer.vocabulary)
-    return ["" if tokenizer.is_special(token) else tokenizer.piece(token) for token in ids]
-
-
-def word_spellings(tokenizer: Tokenizer | None) -> list[bytes]:
-    """How each token of a vocabulary is written: with a blank before those that begin a word; empty if special."""
-    assert tokenizer is not None
-    spellings = []
-    for token in range(tokenizer.vocabulary):
-        if tokenizer.is_special(token):
-            spellings.append(b"")
-        elif tokenizer.kind in ("bpe", "sentencepiece", "unigram"):
-            spellings.append(tokenizer.spelled(token))
-        else:
-            piece = tokenizer.piece(token)
-            inside = tokenizer.kind == "wordpiece" and piece.startswith(CONTINUED)
-            spellings.append(piece.removeprefix(CONTINUED).encode() if inside else b" " + piece.encode())
-    return spellings
-
-
-def set_image_sizes(encoder: MutableSection, shape: tuple[int, ...], given: Section) -> None:
-    """Set the sizes of an encoder of images of this shape and, unless it is given, that of its patches."""
-    encoder |= {"height": shape[0], "width_pixels": shape[1], "channels": shape[2] if len(shape) > 2 else 1}
-    if encoder["kind"] == "patches" and "patch" not in given:
-        preferred = encoder.get("patch", IMAGE_ENCODERS["patches"]().patch)
-        encoder["patch"] = patch_size(shape[0], shape[1], preferred)
-
-
-def patch_size(height: int, width: int, preferred: int) -> int:
-    """The side of square patches that divide the image, as near to the preferred one as possible."""
-    sides = [side for side in range(1, math.gcd(height, width) + 1) if math.gcd(height, width) % side == 0]
-    return min(sides, key=lambda side: (abs(side - preferred), side))
-
-
-def set_target_scale(model: MutableSection, targets: Array) -> None:
-    """Set the mean and the spread of a regression's targets where the section leaves them open."""
-    center = 0.0 if model.get("head") == "no-bias" else float(np.mean(targets))  # a constant is a bias, too
-    model.setdefault("center", round(center, 6))
-    model.setdefault("spread", round(max(float(np.std(targets)), 1e-6), 6))
-
-
-SOLVED_RATE = 1e-7  # the learning rate of a model that starts at its solution
-
-
-def is_solved_exactly(kind: str, problem: str) -> bool:
-    """Whether a model is a linear regression, whose least-squares solution is computed without training."""
-    return kind == "linear-table" and problem == "regression"
-
-
-def fit_to_table(model: nn.Module, problem: Problem, train: NumberExamples, device: str) -> None:
-    """Set the scales of columns and targets from the training rows; a linear regression is solved exactly."""
-    assert isinstance(model, LinearTable | MLPTable)
-    x, y = torch.from_numpy(train.values).to(device), None
-    if problem == "regression":
-        y = torch.from_numpy(train.targets.astype(np.float32)).unsqueeze(-1).to(device)
-    if y is not None and isinstance(model, LinearTable):
-        model.solve(x, y)
-    else:
-        model.fit_scale(x, y)
+def with_tagging_options(draft: Draft, model: Section, labels: LabelMap) -> Draft:
+    """The draft with the cost of missed spans, a default of CRFs; options that are for other heads are refused."""
+    has_crf = model.get("head") == "crf"
+    if draft.task.get("missed_cost") and not has_crf:
+        raise ConfigError("task.missed_cost is for tags that a CRF chooses together: --set model.head=crf.")
+    if draft.task.get("smoothing") and has_crf:
+        raise ConfigError(
+            "task.smoothing is for tags that are decided word by word; a CRF chooses those of a sentence together. "
+            "Leave it out, or give --set model.head=linear."
+        )
+    if has_crf and not draft.training.start and is_spans(labels.names):
+        return replace(draft, task={"missed_cost": MISSED_COST, **draft.task})
+    return draft
 
 
 PROBLEM_BY_TASK: dict[str, Problem] = {

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from torch import nn
 
-from qkv.blocks.embeddings import SpelledEmbedding
-from qkv.blocks.word_features import Spelling
 from qkv.config import LazyClasses, parse
 from qkv.data.corpus import ExamplesConfig
 from qkv.data.descriptions import TrainingPlan
@@ -24,19 +21,17 @@ from qkv.data.split import even_order
 from qkv.doctor.labelled import LabelledBaselines
 from qkv.errors import ConfigError
 from qkv.evaluation.labelled_evaluation import LabelledScore, evaluate_labelled, logged_scores
-from qkv.evaluation.spans import is_spans
 from qkv.evaluation.timed_scoring import Pace, seconds_per_row
 from qkv.models.defaults import ClassifierDefaults
-from qkv.models.linear import Linear, LinearConfig
+from qkv.models.linear import LinearConfig
 from qkv.models.registry import LABELLED_MODELS, is_recurrent
-from qkv.models.tag_schemes import Scheme, scheme_of
 from qkv.objectives.classification import Classification, ClassificationConfig, Problem, TaggingConfig
 from qkv.objectives.objective import Objective
 from qkv.recipe import bundle, origin
 from qkv.recipe.bundle import Bundle
 from qkv.recipe.draft import Draft
 from qkv.recipe.recipe import CorpusSection, MutableSection, Recipe, Section, parse_model
-from qkv.tasks.classification import planned, report, solver, systems
+from qkv.tasks.classification import from_data, planned, report, solver, systems
 from qkv.tasks.classification.evaluate import MAX_EVALUATED, MAX_EVALUATIONS, plan_evaluations, score_in_time
 from qkv.tasks.classification.ngrams import NgramRows
 from qkv.tasks.protocol import (
@@ -93,10 +88,9 @@ class ClassificationTask(Task):
         start = draft.training.start
         tokenizer = origin.open_start(start).optional_tokenizer if start else None
         previews = detected.previews if detected else None
-        asked = draft.tokenizer if tokenizer else solver.wanted_tokenizer(draft)
         prepared = prepare_examples(
-            corpus, asked, given_tokenizer=tokenizer, progress=progress, previews=previews,
-            tagging_kind=systems.tagging_tokenizer(draft.model),
+            corpus, draft.tokenizer, given_tokenizer=tokenizer, progress=progress, previews=previews,
+            tagging_kind=systems.tagging_tokenizer(draft.model), text_kind=solver.text_tokenizer(draft.model),
         )  # fmt: skip
         return cls(prepared)
 
@@ -148,15 +142,7 @@ class ClassificationTask(Task):
             model, training = solver.number_model(self, draft, data.train)
         else:
             model, training = self._classifier(draft), draft.training
-        if draft.task.get("missed_cost") and model.get("head") != "crf":
-            raise ConfigError("task.missed_cost is for tags that a CRF chooses together: --set model.head=crf.")
-        if draft.task.get("smoothing") and model.get("head") == "crf":
-            raise ConfigError(
-                "task.smoothing is for tags that are decided word by word; a CRF chooses those of a sentence together. "
-                "Leave it out, or give --set model.head=linear."
-            )
-        if model.get("head") == "crf" and not draft.training.start and is_spans(self.labels.names):
-            draft = replace(draft, task={"missed_cost": systems.MISSED_COST, **draft.task})
+        draft = systems.with_tagging_options(draft, model, self.labels)
         self.solved = self.system.solver is not None
         if self.solved:
             self.evaluation_count = 1  # of the optimum; no earlier step is better
@@ -187,10 +173,10 @@ class ClassificationTask(Task):
             self.prepared = solver.read_as_wanted(self.prepared, self.system, draft)
         model["labels"] = list(self.labels.names)
         if isinstance(data.train, TagExamples) and model.get("head") == "crf":
-            model.setdefault("scheme", _scheme(data.train))
+            model.setdefault("scheme", from_data.tag_scheme(data.train))
         encoder = model["encoder"]
         if isinstance(data.train, ImageExamples):
-            systems.set_image_sizes(encoder, data.train.all_values.shape[1:], {**given, **given.get("encoder", {})})
+            from_data.set_image_sizes(encoder, data.train.all_values.shape[1:], {**given, **given.get("encoder", {})})
         else:
             assert self.prepared.tokenizer is not None
             wanted = self.prepared.config.max_tokens or self.system.encoder.get("context") or self.prepared.context
@@ -207,22 +193,14 @@ class ClassificationTask(Task):
         if data.task != "tagging":
             model |= {"problem": self.problem, "texts": 2 if data.pairs else 1}
         if self.problem == "regression":
-            systems.set_target_scale(model, data.train.targets)
+            from_data.set_target_scale(model, data.train.targets)
         if not isinstance(data.train, ImageExamples):
             for name, split in (("training texts", "train"), ("validation texts", "valid")):
                 self.added_notes += self.split_rows(split).notes(name, self.context)
         return model
 
     def prepare_model(self, recipe: Recipe, model: nn.Module) -> None:
-        if isinstance(self.prepared.labelled.train, NumberExamples):
-            systems.fit_to_table(model, self.problem, self.prepared.labelled.train, recipe.training.device)
-        for part in model.modules():
-            if isinstance(part, SpelledEmbedding) and not recipe.training.start:
-                part.spell(systems.token_spellings(self.prepared.tokenizer))
-            if isinstance(part, Spelling) and not recipe.training.start:
-                part.spell(systems.word_spellings(self.prepared.tokenizer))
-            if isinstance(part, Linear):
-                solver.learn_features(self, recipe, part)
+        solver.prepare_model(self, recipe, model)
 
     def useful_steps(self, draft: Draft, epochs: float) -> int:
         """The steps of these epochs; with few examples more, because so few steps would hardly train a model."""
@@ -321,9 +299,3 @@ class ClassificationTask(Task):
             )  # fmt: skip
             results[split] = self.own.added_to(result, self._scored[split])
         return results
-
-
-def _scheme(train: TagExamples) -> Scheme:
-    """The scheme that the tags of the training split follow."""
-    pairs = {pair for example in train for pair in pairwise((None, *example.tags, None))}
-    return scheme_of(train.labels.names, pairs)
