@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
@@ -33,7 +34,7 @@ SHAPES = (0, 1)  # their places, first the long one
 FORM = GENERAL + 1  # the place of the form in lower case
 FIXED = GENERAL + 4  # and before the n-grams
 FEATURES = 40  # of a word that are kept; of a long one the last n-grams are left out
-REMEMBERED = 200_000  # words whose features are kept, to be looked up
+REMEMBERED = 20_000  # words whose features are kept, to be looked up; about 12 MB
 
 
 class BatchWords(NamedTuple):
@@ -58,7 +59,7 @@ class Spelling(nn.Module):
         self.spelling: Tensor
         self.register_buffer("spelling", torch.zeros(vocabulary, LONGEST_TOKEN, dtype=torch.uint8))
         self._tokens: list[bytes] = []
-        self._features: dict[tuple[int, ...], list[int]] = {}
+        self._features: dict[tuple[int, ...], npt.NDArray[np.int64]] = {}
 
     def spell(self, tokens: Sequence[bytes]) -> None:
         """Learn how the tokens are written, the first first; an empty one is special."""
@@ -90,11 +91,11 @@ class Spelling(nn.Module):
         for row, own in enumerate(rows):
             which[row, : len(own)] = own
         there = np.arange(which.shape[1]) < np.array([[max(1, len(own))] for own in rows])
-        table = np.array([self._look_up(word, known) for word in numbers] or [[0] * FEATURES])
+        table = np.stack([self._look_up(word, known) for word in numbers] or [np.zeros(FEATURES, dtype=np.int64)])
         parts = (torch.from_numpy(part).to(tokens.device) for part in (table, which, there, of_token))
         return BatchWords(*parts)
 
-    def _look_up(self, word: tuple[int, ...], known: list[bytes]) -> list[int]:
+    def _look_up(self, word: tuple[int, ...], known: list[bytes]) -> npt.NDArray[np.int64]:
         found = self._features.get(word)
         if found is None:
             if len(self._features) >= REMEMBERED:
@@ -102,7 +103,7 @@ class Spelling(nn.Module):
             written = b"".join(known[token] for token in word).decode("utf-8", "replace").strip()
             names = features(written) if written else [f"token={word}"]
             hashes = [1 + zlib.crc32(name.encode("utf-8", "replace")) if name else 0 for name in names[:FEATURES]]
-            found = self._features[word] = hashes + [0] * (FEATURES - len(hashes))
+            found = self._features[word] = np.array(hashes + [0] * (FEATURES - len(hashes)), dtype=np.int64)
         return found
 
     def _read(self) -> list[bytes]:

@@ -233,8 +233,7 @@ class ClassificationTask(Task):
 
     def _sample(self, split: str, limit: int | None) -> Examples:
         examples: Examples = getattr(self.prepared.labelled, split)
-        every = limit is None or limit >= len(examples)
-        return examples if every else examples.select(np.sort(even_order(len(examples), limit)))
+        return examples if limit is None else examples.select(np.sort(even_order(len(examples), limit)))
 
     def _portion_rows(self, split: str, examples: Examples) -> Any:
         complete = len(examples) == len(getattr(self.prepared.labelled, split))
