@@ -41,4 +41,4 @@ def test_notes_keep_their_kind_in_the_cache(tmp_path: Path) -> None:
 
 
 def test_one_empty_document() -> None:
-    assert Findings(empty=1).notes() == ("1 empty document was left out.",)
+    assert Findings(empty=1, first_empty="b.txt").notes() == ("1 empty document was left out: b.txt.",)
