@@ -12,7 +12,7 @@ from qkv.data.descriptions import AnyDescription
 from qkv.data.prepare import Prepared
 from qkv.data.prepare_pairs import PreparedPairs
 from qkv.errors import QkvError
-from qkv.evaluation.labelled_evaluation import NAMES
+from qkv.evaluation.labelled_evaluation import LABELLED_TITLES
 from qkv.library import new_run
 from qkv.tasks.described import describe
 from qkv.tasks.protocol import Session
@@ -47,7 +47,7 @@ def score_names(session: Session) -> set[str]:
     """What the evaluations of a run report; a translator would have to translate for it."""
     if session.task.kind == "translation":
         return {"BLEU"}
-    titles = {**NAMES, "loss": "the validation loss"}
+    titles = {**LABELLED_TITLES, "loss": "the validation loss"}
     return {titles.get(name, name) for name in session.task.scores(session.recipe, session.model)}
 
 
