@@ -110,7 +110,9 @@ def command(family: Family, data: list[str], run: Path, *, start: Path | None = 
     """`qkv train`, or `qkv finetune`, in a few steps with checkpoints between."""
     verb = ["train", *data, "--model", family.model] if start is None else ["finetune", str(start), *data]
     settings = ["threads=1", "checkpoint_every=2", "evaluate_every=3"]
-    settings += [] if family.data == "translation" else ["batch=4"]
+    texts = ("classification", "multi-label", "regression", "two texts")
+    has_optimum = family.model == "linear" and family.data in texts  # it is fitted to all examples at once
+    settings += [] if family.data == "translation" or has_optimum else ["batch=4"]
     sets = [word for each in settings for word in ("--set", f"training.{each}")]
     sets += [
         word for key in EVALUATED.get(family.data, ("evaluation_examples",)) for word in ("--set", f"task.{key}=40")

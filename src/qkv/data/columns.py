@@ -280,6 +280,7 @@ def looks_labelled(table: Table) -> bool:
     return any(
         names.normalize(profile.name) in names.LABEL
         and (profile.is_class or profile.number_share == 1 or (profile.has_few_values and profile.filled_share > 0.2))
+        and (table.source.format != "text" or profile.distinct_count > 1)
         for profile in likely
     )
 

@@ -102,6 +102,9 @@ def _text_files(path: Path, pattern: str | None, findings: Findings) -> list[Sou
     if not is_folder and not is_archive(path):
         if Source(path).format in ("table", "workbook", "tmx"):
             require_packages([Source(path)])  # without its package, a table cannot be searched for labels
+            if Source(path).compression != "plain" or Source(path).format == "workbook":
+                for _ in read_bytes(Source(path)):  # what is damaged is reported as such
+                    pass
             options = "Name its columns with --text and --label, or --source and --target (or --task translation)"
             remedy = f"{options}; for a language model give plain text, or .jsonl with a text column (--text)."
             raise DataError(where, "is a table of examples, not text for a language model", remedy)

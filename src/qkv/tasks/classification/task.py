@@ -179,7 +179,8 @@ class ClassificationTask(Task):
             from_data.set_image_sizes(encoder, data.train.all_values.shape[1:], {**given, **given.get("encoder", {})})
         else:
             assert self.prepared.tokenizer is not None
-            wanted = self.prepared.config.max_tokens or self.system.encoder.get("context") or self.prepared.context
+            usual = self.prepared.context if start else self.system.encoder.get("context") or self.prepared.context
+            wanted = self.prepared.config.max_tokens or usual
             if not start:
                 encoder["vocabulary"] = self.prepared.tokenizer.vocabulary
                 encoder["context"] = encoder.get("context") or wanted
@@ -204,8 +205,7 @@ class ClassificationTask(Task):
 
     def useful_steps(self, draft: Draft, epochs: float) -> int:
         """The steps of these epochs; with few examples more, because so few steps would hardly train a model."""
-        assert draft.training.batch is not None
-        epoch_steps = len(self.prepared.labelled.train) / draft.training.batch
+        epoch_steps = len(self.prepared.labelled.train) / (draft.training.batch or 1)
         return max(1, int(max(epochs * epoch_steps, min(self.system.steps, MAX_EPOCHS_FOR_STEPS * epoch_steps))))
 
     def evaluation_sizes(self) -> dict[str, int]:
