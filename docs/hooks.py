@@ -60,6 +60,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    markdown = re.sub(r"(notebooks/[\w-]+)\.ipynb\)", r"\1.md)", markdown)  # a notebook is a page here
     return re.sub(r"<!-- generated: (\S+) -->", lambda match: generated(match[1]), markdown)
 
 
