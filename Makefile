@@ -26,7 +26,7 @@ help: ## this list
 demo: .venv/.qkv ## set up .venv, then train a small language model for about a minute
 	@$(DEMO)
 
-test: .venv/.dev ## the default tests, about 20 minutes on two cores
+test: .venv/.dev ## the default tests, about 30 minutes on two cores
 	@$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: .venv/.dev ## the long tests only
