@@ -25,7 +25,7 @@ SHORTEST = 2  # letters of an n-gram of letters
 
 _MULTIPLIER, _STIR = -0x2E48CBA5A1C45E4B, 0x5851F42D4C957F2D  # odd, so that no factor is lost modulo 2⁶⁴
 _LETTERS, _SECOND, _BOTH, _SHARE = 64, 1 << 20, 1 << 21, 1 << 22  # added before mixing: kinds of n-grams
-SHARES = 10  # into so many classes the share of words that both texts of a pair have is divided
+SHARES = 10  # the number of classes of the share of words that both texts of a pair have
 # scripts that write no blanks between words; each of their characters is a word, two of them a bigram
 _WITHOUT_BLANKS = ((0x0E00, 0x0EFF), (0x1000, 0x109F), (0x1780, 0x17FF), (0x3040, 0x30FF), (0x3400, 0x4DBF),
                    (0x4E00, 0x9FFF), (0xF900, 0xFAFF), (0x20000, 0x2FA1F))  # fmt: skip
@@ -119,7 +119,7 @@ def words_in(characters: Characters) -> WordSpans:
 
 
 def word_ngrams(characters: Characters, longest: int) -> Ngrams:
-    """The n-grams of up to so many words; of pairs also those that both texts have."""
+    """The n-grams up to a number of words; of pairs also those that both texts have."""
     words = words_in(characters)
     parts, chain = [(mixed(words.hashes + 1), words.last)], words.hashes
     for n in range(2, longest + 1):

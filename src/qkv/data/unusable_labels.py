@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from qkv.data.labels import RawLabels
 
 MAX_BAD_SENTENCES_SHARE = 0.2
-"""Up to so many sentences of a split are left out because the training sentences do not have one of their tags."""
+"""The largest share of sentences of a split that is left out because the training sentences lack one of their tags."""
 
 
 def most_left_out(tagged: bool) -> float:

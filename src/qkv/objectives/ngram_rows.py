@@ -38,7 +38,7 @@ class NgramCounts:
         return np.bincount(self.columns, minlength=len(self.keys))
 
     def kept(self, least: int, most: int) -> NgramCounts:
-        """The n-grams that at least so many texts have; of too many, those that the most texts have."""
+        """The n-grams that are in enough texts; of too many, those that the most texts have."""
         found = self.texts_with
         if (found >= least).sum() > most:
             least = int(np.partition(found, len(found) - most)[len(found) - most]) + 1
@@ -79,7 +79,7 @@ class NgramCounts:
 
 
 def count_ngrams(rows: EncodedRows, alphabet: Alphabet, words: int, letters: int) -> NgramCounts:
-    """The n-grams of up to so many words, and of up to so many letters (0: none), in every text."""
+    """The n-grams of every text, up to a number of words and of letters (0: none)."""
     parts = [_count(rows, first, end, alphabet, words, letters) for first, end in _chunks(rows)]
     keys = np.unique(np.concatenate([part.keys for part in parts]))
     places = [np.searchsorted(keys, part.keys).astype(np.int32)[part.columns] for part in parts]

@@ -208,7 +208,7 @@ def best_nearby(loss: Callable[[float], float], strengths: Sequence[float], star
 
 
 def _some(rows: EncodedRows, targets: Targets, characters: int) -> tuple[EncodedRows, Targets]:
-    """Every n-th row, so that they have about so many characters."""
+    """Every n-th row, chosen to have about this number of characters."""
     every = min(-(-len(rows.ids) // max(1, characters)), max(1, len(rows) // FEW))
     if every <= 1:
         return rows, targets

@@ -204,7 +204,7 @@ def model_summary(model: Any) -> str:
 
 
 def _chain(model: Any) -> str:
-    """What is said of a tagger that chooses the tags of a sentence together."""
+    """The words for a tagger that chooses the tags of a sentence together."""
     return " with a CRF" if getattr(model, "head", "") == "crf" else ""
 
 
